@@ -1,0 +1,5 @@
+"""`python -m tilewright` is the `tilewright` command."""
+
+from tilewright.cli import app
+
+app(prog_name="tilewright")

@@ -1,0 +1,1 @@
+"""How kernels are measured: verification first, then timing beside a baseline."""

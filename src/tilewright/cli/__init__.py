@@ -1,0 +1,49 @@
+"""The `tilewright` command: one file a subcommand.
+
+To add a command, write a function in a file of its own and register it in one line below. A
+command's file may import typer, `cli.output` and values at its top; whatever is heavy or loads
+CUDA it imports inside the function, so that `tilewright --help` stays quick.
+
+Exit codes: 0 done, 1 a check of the command failed, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilewright import __version__
+from tilewright.cli.gpus import gpus
+from tilewright.cli.group import Group
+from tilewright.cli.occupancy import occupancy
+
+app = typer.Typer(
+    name="tilewright",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tilewright {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """GPU matrix multiplication you can climb, explain and ship; with or without a GPU."""
+
+
+app.command()(gpus)
+app.command()(occupancy)

@@ -1,0 +1,116 @@
+"""What every command shares for its output: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import typer
+
+from tilewright.errors import TilewrightError
+
+WIDTH = 100
+
+Justify: TypeAlias = Literal["left", "right"]
+
+JsonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        help="Write the result as JSON too; '-' writes it to stdout instead of the table.",
+    ),
+]
+
+
+def check_json(target: str | None) -> None:
+    """Refuse a --json file that cannot be written, before a long run rather than after it.
+
+    Raises:
+        TilewrightError: the path is a folder, or is in one that may not be written to.
+
+    """
+    if target is None or target == "-":
+        return
+    path = Path(target)
+    if path.is_dir():
+        raise TilewrightError(f"--json {target}: that is a folder; give a file in it")
+    nearest = path if path.exists() else next(p for p in path.absolute().parents if p.exists())
+    if not os.access(nearest, os.W_OK):
+        raise TilewrightError(f"--json {target}: {nearest} is not writable; give another file")
+
+
+def output_json(document: Mapping[str, object], target: str) -> None:
+    """Write `document` to the file `target`, all of it or nothing; '-' is stdout.
+
+    Raises:
+        TilewrightError: the file cannot be written.
+
+    """
+    from tilewright.records import write_json
+
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if target == "-":
+        typer.echo(text)
+        return
+    check_json(target)
+    path = Path(target)
+    if path.exists() and not path.is_file():  # a device or a pipe: to write to, not to replace
+        path.write_text(text + "\n", encoding="utf-8")
+    else:
+        write_json(path, document)
+
+
+def print_table(
+    columns: Mapping[str, Justify],
+    rows: Iterable[Iterable[str]],
+    *,
+    title: str | None = None,
+) -> None:
+    """Print `rows` under `columns`, a mapping of header to "left" or "right".
+
+    The table is at most 100 columns wide and at most as wide as the terminal; the first column,
+    which names the row, is never broken.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # A narrow terminal wraps; a file or a pipe gets the full width.
+    console = Console(
+        width=min(WIDTH, Console().width) if sys.stdout.isatty() else WIDTH,
+        highlight=False,
+    )
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    for place, (header, justify) in enumerate(columns.items()):
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def print_note(text: str) -> None:
+    """Print a sentence, wrapped like the tables."""
+    typer.echo(textwrap.fill(text, WIDTH, subsequent_indent="  "))
+
+
+def si(value: float, unit: str) -> str:
+    """Return `value` with a decimal prefix: 4.8e12, "B/s" is "4.8 TB/s"."""
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= scale:
+            return f"{value / scale:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+def binary(value: int) -> str:
+    """Return a number of bytes with a binary prefix: 233472 is "228 KiB"."""
+    for prefix, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= scale:
+            return f"{value / scale:.4g} {prefix}"
+    return f"{value} bytes"

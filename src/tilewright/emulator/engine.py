@@ -1,0 +1,235 @@
+"""Running a built kernel: workers, blocks, faults and events."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.arguments import check_arguments
+from tilewright.emulator import state
+from tilewright.emulator.arena import Arena
+from tilewright.emulator.faults import explain
+from tilewright.emulator.observers import Batch, Observer, standard_observers, total
+from tilewright.emulator.program import Program, build
+from tilewright.errors import LaunchError
+from tilewright.launch import Argument, Launch, Run
+from tilewright.toolchain.artifact import Artifact
+
+DEFAULT_STEPS = 2_000_000_000
+_EVENT_CAPACITY = 1 << 14
+_GUARD = 256  # spare bytes behind a worker's buffers
+Progress = Callable[[int, int], None]
+
+
+def run(
+    artifact: Artifact,
+    launch: Launch,
+    args: Sequence[Argument],
+    *,
+    sample: Sequence[int] | None = None,
+    count: bool = False,
+    observers: Sequence[Observer] = (),
+    workers: int | None = None,
+    step_limit: int = DEFAULT_STEPS,
+    progress: Progress | None = None,
+) -> Run:
+    """Run a kernel on the CPU. Arrays in `args` are its memory and are written in place.
+
+    `sample` are the linear numbers (x fastest) of the blocks to run; None runs all. `count`
+    counts what the run executes; `observers` see every memory access besides. `step_limit` bounds
+    the backward jumps of each warp's block. `progress(done, all)` is called as blocks finish.
+
+    Raises:
+        LaunchError: arguments, block or sample that do not fit the kernel.
+        UnsupportedError: an instruction that the emulator lacks.
+        EmulationError: a fault, with kernel, source line, block, thread and address.
+    """
+    counting = count or bool(observers)
+    program = build(artifact, launch, counting=counting)
+    layout = program.layout
+    sizes = [p.size_bytes for p in layout.function.params]
+    checked = check_arguments(args, sizes, artifact.name)
+    blocks = _blocks(launch, sample)
+    arena = Arena(layout, checked)
+    watching = [*(standard_observers(program.plan) if count else ()), *observers]
+    session = _Session(program, arena, launch, step_limit, watching)
+    start = time.perf_counter()
+    session.run(blocks, workers or os.cpu_count() or 1, progress)
+    seconds = time.perf_counter() - start
+    return Run(
+        kernel=artifact.name,
+        launch=launch,
+        backend="emulator",
+        blocks=len(blocks),
+        seconds=seconds,
+        counters=total(program.plan, session.counts(), watching) if count else None,
+    )
+
+
+def _blocks(launch: Launch, sample: Sequence[int] | None) -> npt.NDArray[np.int64]:
+    if sample is None:
+        return np.arange(launch.blocks, dtype=np.int64)
+    blocks = np.asarray(sample, dtype=np.int64)
+    if blocks.ndim != 1 or (blocks.size and not 0 <= blocks.min() <= blocks.max() < launch.blocks):
+        raise LaunchError(
+            f"sample {list(sample)!r}: expected block numbers from 0 to {launch.blocks - 1} "
+            f"(x + y * {launch.grid[0]} + …) of the grid {launch.grid}"
+        )
+    return blocks
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One thread's context and the buffers it points to."""
+
+    context: state.Context
+    keep: list[object]
+    counts: npt.NDArray[np.int64]
+
+
+def _aligned(size: int) -> tuple[int, object]:
+    """Zeroed memory at a multiple of 64, and what keeps it alive."""
+    buffer = np.zeros(size + 64 + _GUARD, np.uint8)
+    return -(-buffer.ctypes.data // 64) * 64, buffer
+
+
+class _Session:
+    """One run of one program."""
+
+    def __init__(
+        self,
+        program: Program,
+        arena: Arena,
+        launch: Launch,
+        step_limit: int,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.program, self.arena, self.launch = program, arena, launch
+        self.step_limit, self.observers = step_limit, observers
+        self.stop = ctypes.c_uint8(0)
+        self.workers: list[_Worker] = []
+        self.lock = threading.Lock()
+        self.error: BaseException | None = None
+        self._flush_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+    def worker(self) -> _Worker:
+        """A fresh context."""
+        layout, program = self.program.layout, self.program
+        context = state.Context()
+        keep: list[object] = []
+
+        def room(size: int) -> int:
+            address, buffer = _aligned(size)
+            keep.append(buffer)
+            return address
+
+        shared = room(layout.shared_bytes)
+        table = (state.Segment * len(self.arena.table))()
+        ctypes.memmove(table, self.arena.table, ctypes.sizeof(self.arena.table))
+        table[state.SHARED_SEGMENT] = state.Segment(shared, 0, layout.shared_bytes)
+        local_bytes = layout.local_frame * layout.warps * 32
+        local = room(local_bytes)
+        table[state.LOCAL_SEGMENT] = state.Segment(local, 0, local_bytes)
+        counts = np.zeros(2 * max(len(program.plan.blocks), 1), np.int64)
+        keep += [table, counts]
+        context.segments = ctypes.addressof(table)
+        context.segment_count = self.arena.count
+        context.shared, context.shared_bytes = shared, layout.shared_bytes
+        context.params = self.arena.params.ctypes.data
+        context.local, context.local_frame = local, layout.local_frame
+        context.scratch = room(program.scratch_bytes)
+        context.warps = room(program.state_bytes * layout.warps)
+        context.step_limit = self.step_limit
+        context.grid = (ctypes.c_uint32 * 3)(*self.launch.grid)
+        context.counts = counts.ctypes.data
+        context.stop = ctypes.addressof(self.stop)
+        if program.counting:
+            capacity = max(_EVENT_CAPACITY, program.max_events)
+            context.events = room(capacity * state.EVENT_BYTES)
+            context.event_rows = room(capacity * 32 * 8)
+            context.event_capacity = capacity
+            flush = self._flush_type(lambda _: self.flush(context))
+            keep.append(flush)
+            context.flush = ctypes.cast(flush, ctypes.c_void_p).value
+        return _Worker(context, keep, counts)
+
+    def flush(self, context: state.Context) -> None:
+        """Hand a worker's events to the observers."""
+        count, rows = context.event_count, context.row_count
+        context.event_count = context.row_count = 0
+        if not count or self.error is not None:
+            return
+        events = np.ctypeslib.as_array((state.Event * count).from_address(context.events))
+        addresses = np.ctypeslib.as_array(
+            (ctypes.c_uint64 * (32 * max(rows, 1))).from_address(context.event_rows)
+        )
+        batch = Batch(events, addresses.reshape(-1, 32), self.program.offsets)
+        try:
+            with self.lock:
+                for observer in self.observers:
+                    observer.observe(batch)
+        except BaseException as error:  # noqa: BLE001 - it would cross compiled code: raised later
+            self.error = error
+            self.stop.value = 1
+
+    def run(
+        self, blocks: npt.NDArray[np.int64], workers: int, progress: Progress | None
+    ) -> None:
+        """Run blocks, several at a time, until they are done or one fails."""
+        size = max(1, min(64, len(blocks) // (8 * workers)))
+        chunks = [blocks[i : i + size] for i in range(0, len(blocks), size)]
+        queue = iter(chunks)
+        done = 0
+
+        def take() -> npt.NDArray[np.int64] | None:
+            with self.lock:
+                return None if self.stop.value else next(queue, None)
+
+        def work() -> None:
+            nonlocal done
+            worker = self.worker()
+            self.workers.append(worker)
+            while (chunk := take()) is not None:
+                failed = self.program.compiled.run(
+                    ctypes.addressof(worker.context), chunk.ctypes.data, len(chunk)
+                )
+                self.flush(worker.context)
+                if failed:
+                    self._fail(worker)
+                    return
+                with self.lock:
+                    done += len(chunk)
+                    if progress is not None:
+                        progress(done, len(blocks))
+
+        count = min(workers, len(chunks))
+        if count <= 1:
+            work()
+        else:
+            with ThreadPoolExecutor(count) as pool:
+                futures = [pool.submit(work) for _ in range(count)]
+                try:
+                    for future in futures:
+                        future.result()
+                finally:
+                    self.stop.value = 1
+        if self.error is not None:
+            raise self.error
+
+    def _fail(self, worker: _Worker) -> None:
+        if self.error is None and not (self.stop.value and worker.context.fault == 6):
+            self.error = explain(self.program, self.arena, self.launch, worker.context)
+        self.stop.value = 1
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Executions of each block, [blocks, (warps, threads)]."""
+        sums = sum((w.counts for w in self.workers), np.zeros_like(self.workers[0].counts))
+        return np.asarray(sums).reshape(-1, 2)

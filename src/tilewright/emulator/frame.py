@@ -1,0 +1,264 @@
+"""Where a kernel's registers, variables and special values live while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from llvmlite import ir
+
+from tilewright.emulator import state
+from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, Value, bits_of, mangled
+from tilewright.emulator.lanes import UNIFORM, WARP, Affine, Known, Shape, Table, constant
+from tilewright.emulator.signature import lane_type
+from tilewright.errors import UnsupportedError
+from tilewright.launch import Launch
+from tilewright.toolchain.ptx.ir import Function, Module, Variable
+
+if TYPE_CHECKING:
+    from tilewright.emulator.block import BlockCode
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+class Layout:
+    """Addresses of a kernel's variables, and what `%tid` and its kin are, for one launch shape."""
+
+    def __init__(self, module: Module, function: Function, launch: Launch) -> None:
+        self.function = function
+        self.launch = launch
+        self.warps = -(-launch.threads // WARP)
+        self.symbols: dict[str, int] = {}
+        self.spaces: dict[str, str] = {}
+        self.static_shared = self._place(module, "shared")
+        self.shared_bytes = self.static_shared + launch.shared_bytes
+        self.local_frame = self._place(module, "local")
+        self.params, self.param_bytes = self._parameters()
+        self.globals = tuple(
+            v for v in _all_variables(module, function) if v.space in ("global", "const")
+        )
+        for number, variable in enumerate(self.globals):
+            self._name(variable, (state.FIRST_ARRAY + number) << state.SEGMENT_SHIFT)
+        self._threads = self._thread_tables()
+        frames = self.thread_numbers() * np.uint64(self.local_frame)
+        self.local_window = Known(frames + np.uint64(state.LOCAL_SEGMENT << state.SEGMENT_SHIFT), 64)
+
+    def _name(self, variable: Variable, address: int) -> None:
+        self.symbols[variable.name] = address
+        self.spaces[variable.name] = variable.space
+
+    def _place(self, module: Module, space: str) -> int:
+        used = 0
+        dynamic = []
+        for variable in _all_variables(module, self.function):
+            if variable.space != space:
+                continue
+            if variable.size_bytes == 0:
+                dynamic.append(variable)
+                continue
+            used = _round_up(used, max(variable.align, 1))
+            self._name(variable, used)
+            used += variable.size_bytes
+        if dynamic:
+            used = _round_up(used, max(16, *(v.align for v in dynamic)))
+        for variable in dynamic:
+            self._name(variable, used)
+        return _round_up(used, 16) if space == "local" else used
+
+    def _parameters(self) -> tuple[dict[str, int], int]:
+        places: dict[str, int] = {}
+        used = 0
+        for parameter in self.function.params:
+            used = _round_up(used, max(parameter.align, 1))
+            places[parameter.name] = used
+            self._name(parameter, used)
+            used += parameter.size_bytes
+        return places, used
+
+    def _thread_tables(self) -> dict[str, Table]:
+        x, y, z = self.launch.block
+        linear = self.thread_numbers()
+        lane = linear % np.uint64(WARP)
+        one = np.uint64(1)
+        bit = one << lane
+        return {
+            "%tid.x": linear % np.uint64(x),
+            "%tid.y": linear // np.uint64(x) % np.uint64(y),
+            "%tid.z": linear // np.uint64(x * y) % np.uint64(z),
+            "%laneid": lane,
+            "%warpid": linear // np.uint64(WARP),
+            "%lanemask_eq": bit,
+            "%lanemask_lt": bit - one,
+            "%lanemask_le": (bit << one) - one,
+            "%lanemask_gt": np.uint64(0xFFFFFFFF) ^ ((bit << one) - one),
+            "%lanemask_ge": np.uint64(0xFFFFFFFF) ^ (bit - one),
+        }
+
+    def thread_numbers(self) -> Table:
+        """The number of each thread in its block, [warps, 32]."""
+        return np.arange(self.warps * WARP, dtype=np.uint64).reshape(self.warps, WARP)
+
+    def constant_special(self, name: str) -> int | None:
+        """A special register that is the same number everywhere in the launch."""
+        block = dict(zip("xyz", self.launch.block, strict=True))
+        if name.startswith("%ntid."):
+            return block[name[-1]]
+        return {
+            "%nwarpid": self.warps,
+            "%nsmid": 1,
+            "%smid": 0,
+            "%gridid": 0,
+            "%dynamic_smem_size": self.launch.shared_bytes,
+            "%total_smem_size": self.shared_bytes,
+            "%aggr_smem_size": self.shared_bytes,
+            "%cluster_nctarank": 1,
+            "%cluster_ctarank": 0,
+            **{f"%cluster_nctaid.{d}": 1 for d in "xyz"},
+            **{f"%cluster_ctaid.{d}": 0 for d in "xyz"},
+        }.get(name)
+
+    def special_shape(self, name: str) -> Shape:
+        """What is known of a special register."""
+        if name in self._threads:
+            return Known(self._threads[name], 32)
+        number = self.constant_special(name)
+        if number is not None:
+            return constant(number, 32, self.warps)
+        if name.startswith(("%ctaid.", "%clusterid.")):
+            # Rounded up, so that one build serves grids of about the same size.
+            most = self.launch.grid["xyz".index(name[-1])] - 1
+            return Affine((0,) * WARP, (1 << most.bit_length()) - 1)
+        return UNIFORM
+
+    def symbol_shape(self, name: str) -> Shape:
+        """The address of a variable, in its own state space."""
+        if name not in self.symbols:
+            raise UnsupportedError(f"the emulator has no address for {name!r}")
+        return constant(self.symbols[name], 64, self.warps)
+
+
+def _all_variables(module: Module, function: Function) -> list[Variable]:
+    return [*module.variables.values(), *function.variables]
+
+
+def masked_store(
+    e: Emitter, chunk: ir.Value, place: ir.Value, align: int, mask: ir.Value
+) -> None:
+    """Store the lanes of a chunk that `mask` has."""
+    name = f"llvm.masked.store.{mangled(chunk.type)}.p0"
+    types = [chunk.type, PTR, I32, mask.type]
+    function = e.module.globals.get(name) or ir.Function(
+        e.module, ir.FunctionType(ir.VoidType(), types), name
+    )
+    e.b.call(function, [chunk, place, ir.Constant(I32, align), mask])
+
+
+class Frame:
+    """A kernel's layout plus the LLVM values that reach it: context and warp state."""
+
+    def __init__(self, layout: Layout, shapes: Mapping[str, Shape]) -> None:
+        self.layout = layout
+        self.shapes = shapes
+        self.types = {n: lane_type(k) for n, k in layout.function.registers.items()}
+        self.context: ir.Value | None = None
+        self.state: ir.Value | None = None
+        self.slots: dict[str, int] = {}
+        used = state.WARP_HEAD
+        for name, lane in self.types.items():
+            shape = shapes.get(name, UNIFORM)
+            if isinstance(shape, Known):
+                continue
+            size = 8 if isinstance(shape, Affine) else max(4, WARP * bits_of(lane) // 8)
+            used = _round_up(used, min(64, size))
+            self.slots[name] = used
+            used += size
+        self.state_bytes = _round_up(used, 64)
+
+    def _slot(self, e: Emitter, name: str, extra: int = 0) -> ir.Value:
+        return e.b.gep(self.state, [ir.Constant(I64, self.slots[name] + extra)], source_etype=I8)
+
+    def load(self, e: Emitter, name: str) -> Value:
+        """A register as its block-boundary shape keeps it."""
+        lane, shape = self.types[name], self.shapes.get(name, UNIFORM)
+        if isinstance(shape, Known):
+            return e.retype(Value(ir.IntType(shape.bits), shape), lane)
+        if isinstance(shape, Affine):
+            stored = I8 if lane == I1 else lane
+            scalar = e.b.load(self._slot(e, name), typ=stored)
+            return Value(lane, shape, e.b.trunc(scalar, I1) if lane == I1 else scalar)
+        if lane == I1:
+            return e.varying(I1, e.mask_chunks(e.b.load(self._slot(e, name), typ=I32)))
+        kind = ir.VectorType(lane, e.width)
+        step = e.width * bits_of(lane) // 8
+        return e.varying(
+            lane,
+            [
+                e.b.load(self._slot(e, name, c * step), typ=kind, align=min(64, step))
+                for c in range(e.chunks)
+            ],
+        )
+
+    def store_scalar(self, e: Emitter, name: str, scalar: ir.Value) -> None:
+        """Save the scalar part of a register."""
+        if scalar.type == I1:
+            scalar = e.b.zext(scalar, I8)
+        e.b.store(scalar, self._slot(e, name))
+
+    def store_chunks(
+        self, e: Emitter, name: str, chunks: tuple[ir.Value, ...], mask: ir.Value | None = None
+    ) -> None:
+        """Save a register: all lanes, or those of `mask`."""
+        if self.types[name] == I1:
+            bits = e.mask_bits(chunks)
+            if mask is not None:
+                old = e.b.load(self._slot(e, name), typ=I32)
+                bits = e.b.or_(e.b.and_(bits, mask), e.b.and_(old, e.b.not_(mask)))
+            e.b.store(bits, self._slot(e, name))
+            return
+        step = e.width * bits_of(self.types[name]) // 8
+        align = min(64, step)
+        masks = [None] * e.chunks if mask is None else e.mask_chunks(mask)
+        for c, (chunk, part) in enumerate(zip(chunks, masks, strict=True)):
+            if part is None:
+                e.b.store(chunk, self._slot(e, name, c * step), align=align)
+            else:
+                masked_store(e, chunk, self._slot(e, name, c * step), align, part)
+
+    def special(self, block: BlockCode, name: str) -> Value:
+        """A special register's value."""
+        shape = self.layout.special_shape(name)
+        if isinstance(shape, Known):
+            return Value(I32, shape)
+        e = block.e
+        fields = {"%ctaid.": "ctaid", "%clusterid.": "ctaid", "%nctaid.": "grid"}
+        fields["%nclusterid."] = "grid"
+        for prefix, field in fields.items():
+            if name.startswith(prefix):
+                at = state.offset(field) + 4 * "xyz".index(name[-1])
+                place = e.b.gep(self.context, [ir.Constant(I64, at)], source_etype=I8)
+                return Value(I32, shape, e.b.load(place, typ=I32))
+        if name in ("%clock", "%clock64", "%globaltimer", "%clock_hi", "%globaltimer_lo"):
+            return self._clock(e, name)
+        raise UnsupportedError(f"the emulator has no special register {name}")
+
+    @staticmethod
+    def _clock(e: Emitter, name: str) -> Value:
+        function = e.module.globals.get("llvm.readcyclecounter") or ir.Function(
+            e.module, ir.FunctionType(I64, []), "llvm.readcyclecounter"
+        )
+        now = e.b.call(function, [])
+        if name in ("%clock64", "%globaltimer"):
+            return Value(I64, UNIFORM, now)
+        if name == "%clock_hi":
+            now = e.b.lshr(now, ir.Constant(I64, 32))
+        return Value(I32, UNIFORM, e.b.trunc(now, I32))
+
+    def symbol(self, name: str, offset: int, warps: int) -> Value:
+        """The address of a variable plus `offset`."""
+        shape = self.layout.symbol_shape(name)
+        if not isinstance(shape, Known):
+            raise AssertionError("a symbol has a known address")
+        return Value(I64, constant(int(shape.table[0, 0]) + offset, 64, warps))

@@ -1,0 +1,402 @@
+"""How a register's 32 lanes relate: what the emulator knows of a value before it runs.
+
+A warp is a vector, but most index arithmetic is not: an address is usually one number for the
+whole warp plus a fixed step a lane. Finding that out when the kernel is compiled turns gathers
+into plain vector loads and address arithmetic into scalar code. Three cases, from most to least
+known (block dimensions are fixed at compile time, so anything computed from `%tid` is a table):
+
+    Known     the value in every lane of every warp of the block: table[warp, lane]
+    Affine    one unknown number for the warp plus a known offset a lane: s + offsets[lane]
+    Varying   anything
+
+`shape_of` is the transfer function of one instruction; `analyse` runs it to a fixed point over a
+kernel. A value defined under a divergent branch, and seen outside its block, is Varying, because
+lanes that did not run keep their old value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Operand, Reg, Special, Symbol
+
+WARP = 32
+Table: TypeAlias = "npt.NDArray[np.uint64]"
+BITS = {"b8": 8, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "pred": 1}
+BITS |= {f"{kind}{bits}": bits for kind in "us" for bits in (8, 16, 32, 64)}
+BITS |= {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64, "tf32": 32}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """Every lane of every warp is known: an unsigned `table` [warps, 32] of `bits`-wide values."""
+
+    table: Table
+    bits: int
+
+    def same(self, other: Shape) -> bool:
+        """Whether both say the same."""
+        return (
+            isinstance(other, Known)
+            and self.bits == other.bits
+            and np.array_equal(self.table, other.table)
+        )
+
+    def affine(self) -> Affine | None:
+        """The same value as s + offsets, where every warp has the same offsets."""
+        signed = _signed(self.table, self.bits)
+        steps = signed - signed[:, :1]
+        if (steps != steps[0]).any():
+            return None
+        maybe = int(np.bitwise_or.reduce(self.table[:, 0]))
+        return Affine(tuple(int(s) for s in steps[0]), maybe)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether the lanes of each warp agree."""
+        return bool((self.table == self.table[:, :1]).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """s + offsets[lane], modulo the width. Bits of s outside `maybe` are known to be 0."""
+
+    offsets: tuple[int, ...]
+    maybe: int = -1
+
+    def same(self, other: Shape) -> bool:
+        """Whether both say the same."""
+        return self == other
+
+    @property
+    def uniform(self) -> bool:
+        """Whether the lanes of each warp agree."""
+        return not any(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """Nothing is known."""
+
+    uniform = False
+
+    def same(self, other: Shape) -> bool:
+        """Whether both say the same."""
+        return isinstance(other, Varying)
+
+
+Shape: TypeAlias = Known | Affine | Varying
+VARYING = Varying()
+ZERO_OFFSETS = (0,) * WARP
+UNIFORM = Affine(ZERO_OFFSETS)
+
+
+def _signed(table: Table, bits: int) -> npt.NDArray[np.int64]:
+    shift = np.uint64(64 - bits)
+    return (table << shift).view(np.int64) >> shift.astype(np.int64)
+
+
+def _wrap(values: npt.NDArray[np.int64] | Table, bits: int) -> Table:
+    return values.astype(np.int64).view(np.uint64) & np.uint64((1 << bits) - 1)
+
+
+def constant(value: int, bits: int, warps: int) -> Known:
+    """The same number in every lane."""
+    return Known(np.full((warps, WARP), value & ((1 << bits) - 1), np.uint64), bits)
+
+
+def affine(shape: Shape) -> Affine | None:
+    """`shape` as s + offsets, if it is."""
+    if isinstance(shape, Known):
+        return shape.affine()
+    return shape if isinstance(shape, Affine) else None
+
+
+def join(a: Shape | None, b: Shape) -> Shape:
+    """The most that is known of a value that is either `a` or `b`."""
+    if a is None or a.same(b):
+        return b
+    left, right = affine(a), affine(b)
+    if left is None or right is None or left.offsets != right.offsets:
+        return VARYING
+    return Affine(left.offsets, left.maybe | right.maybe)
+
+
+def widen(old: Shape | None, new: Shape) -> Shape:
+    """Give up on the bits above the lowest one once a loop keeps adding some."""
+    if isinstance(old, Affine) and isinstance(new, Affine) and old.maybe != new.maybe:
+        return Affine(new.offsets, -(new.maybe & -new.maybe) if new.maybe > 0 else -1)
+    return new
+
+
+# --- integer operations on tables -------------------------------------------------------------
+
+Fold: TypeAlias = Callable[[Sequence["npt.NDArray[np.int64]"], str], "npt.NDArray[np.int64] | Table"]
+
+
+def _shift_left(args: Sequence[npt.NDArray[np.int64]], kind: str) -> npt.NDArray[np.int64]:
+    amount = args[1] & 0xFFFFFFFF
+    return np.where(amount >= BITS[kind], 0, args[0] << np.minimum(amount, 63))
+
+
+def _shift_right(args: Sequence[npt.NDArray[np.int64]], kind: str) -> npt.NDArray[np.int64]:
+    amount = np.minimum(args[1] & 0xFFFFFFFF, 63)
+    if kind[0] == "s":
+        return args[0] >> amount
+    unsigned = args[0].view(np.uint64) >> amount.astype(np.uint64)
+    return np.where((args[1] & 0xFFFFFFFF) >= BITS[kind], 0, unsigned.view(np.int64))
+
+
+def _divide(args: Sequence[npt.NDArray[np.int64]], _kind: str) -> npt.NDArray[np.int64]:
+    safe = np.where(args[1] == 0, 1, args[1])
+    return np.trunc(args[0] / safe).astype(np.int64)
+
+
+_FOLDS: dict[str, Fold] = {
+    "add": lambda a, _: a[0] + a[1],
+    "sub": lambda a, _: a[0] - a[1],
+    "and": lambda a, _: a[0] & a[1],
+    "or": lambda a, _: a[0] | a[1],
+    "xor": lambda a, _: a[0] ^ a[1],
+    "not": lambda a, _: ~a[0],
+    "neg": lambda a, _: -a[0],
+    "min": lambda a, _: np.minimum(a[0], a[1]),
+    "max": lambda a, _: np.maximum(a[0], a[1]),
+    "shl": _shift_left,
+    "shr": _shift_right,
+    "div": _divide,
+    "rem": lambda a, k: a[0] - _divide(a, k) * a[1],
+    "mov": lambda a, _: a[0],
+    "cvt": lambda a, _: a[0],
+    "mul": lambda a, _: a[0] * a[1],
+    "mad": lambda a, _: a[0] * a[1] + a[2],
+}
+_COMPARE: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+}
+_INTEGER = frozenset(t for t in BITS if t[0] in "usb" and t not in ("bf16", "bf16x2", "b128"))
+_FOLD_LIMIT_BITS = 62  # tables are computed in int64: wider products are left to run time
+
+
+def _fold(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
+    """Compute an integer instruction on tables, exactly; None where that is not possible."""
+    kind = instruction.types[-1]
+    tables = [s for s in shapes if isinstance(s, Known)]
+    if len(tables) != len(shapes) or kind not in _INTEGER | {"pred"}:
+        return None
+    args = [_signed(t.table, t.bits) for t in tables]
+    if instruction.opcode == "setp" and len(instruction.flags) == 1:
+        return _fold_compare(instruction, tables, kind)
+    fold = _FOLDS.get(instruction.opcode)
+    if fold is None or set(instruction.flags) & {"hi", "sat", "cc"}:
+        return None
+    if kind == "pred":
+        return Known(fold(args, "u8").astype(np.uint64) & np.uint64(1), 1)
+    args = [_as(t, kind) for t in tables]
+    if instruction.opcode == "shl" or instruction.opcode == "shr":
+        args[1] = _as(tables[1], "u32")
+    if kind[1:] == "64" and any(int(np.abs(a).max()).bit_length() > 31 for a in args):
+        return None
+    out = BITS[kind] * (2 if "wide" in instruction.flags else 1)
+    if instruction.opcode == "cvt":
+        out = BITS[instruction.types[0]]
+    if instruction.opcode == "mad" and "wide" in instruction.flags:
+        args[2] = _as(tables[2], kind[0] + str(out))
+    return Known(_wrap(fold(args, kind), out), out)
+
+
+def _as(shape: Known, kind: str) -> npt.NDArray[np.int64]:
+    """Read a table as PTX type `kind`."""
+    bits = min(BITS[kind], shape.bits)
+    narrow = shape.table & np.uint64((1 << bits) - 1)
+    return _signed(narrow, bits) if kind[0] == "s" else narrow.view(np.int64)
+
+
+def _fold_compare(instruction: Instruction, tables: Sequence[Known], kind: str) -> Shape | None:
+    compare = _COMPARE.get(instruction.flags[0])
+    if compare is None or kind == "pred":
+        return None
+    a, b = (_as(t, kind) for t in tables)
+    return Known(compare(a, b).astype(np.uint64), 1)
+
+
+# --- rules for s + offsets ----------------------------------------------------------------------
+
+
+def _sum_maybe(a: int, b: int) -> int:
+    if a < 0 or b < 0:
+        low = min(_low_bit(a), _low_bit(b))
+        return -low if low else 0
+    if not a & b:
+        return a | b
+    low = min(_low_bit(a), _low_bit(b))
+    return ((1 << (a + b).bit_length()) - 1) & -low
+
+
+def _low_bit(mask: int) -> int:
+    return mask & -mask if mask else 1 << 64
+
+
+def _fits(shape: Affine, kind: str) -> bool:
+    """Whether s + offset stays inside type `kind` in every lane, so that widening is exact."""
+    if shape.uniform:
+        return True
+    limit = 1 << (BITS[kind] - (1 if kind[0] == "s" else 0))
+    low, high = min(shape.offsets), max(shape.offsets)
+    return shape.maybe >= 0 and low >= 0 and shape.maybe + high < limit
+
+
+def _single(shape: Shape) -> int | None:
+    """The value, where every lane of every warp has the same known one."""
+    if isinstance(shape, Known) and (shape.table == shape.table[0, 0]).all():
+        return int(shape.table[0, 0])
+    return None
+
+
+def _scaled(shape: Affine, factor: int) -> Affine:
+    offsets = tuple(o * factor for o in shape.offsets)
+    low = _low_bit(shape.maybe) * _low_bit(factor)
+    if shape.maybe < 0 or factor < 0:
+        return Affine(offsets, -low)
+    return Affine(offsets, ((1 << (shape.maybe * factor).bit_length()) - 1) & -low)
+
+
+def _product(a: Shape, b: Shape, kind: str, *, wide: bool) -> Affine | None:
+    """s·c + offsets·c for a known c, or the product of two uniform values."""
+    bits = BITS[kind]
+    for one, other in ((a, b), (b, a)):
+        factor, rest = _single(other), affine(one)
+        if factor is None or rest is None:
+            continue
+        if kind[0] == "s" and factor >> (bits - 1):
+            factor -= 1 << bits
+        if wide and kind[0] == "s" and rest.maybe >> (bits - 1):
+            rest = Affine(rest.offsets, -_low_bit(rest.maybe))  # s may be negative
+        return _scaled(rest, factor)
+    return UNIFORM if a.uniform and b.uniform else None
+
+
+def _add(a: Affine | None, b: Affine | None, sign: int = 1) -> Affine | None:
+    if a is None or b is None:
+        return None
+    offsets = tuple(x + sign * y for x, y in zip(a.offsets, b.offsets, strict=True))
+    if sign < 0 and b.maybe:
+        return Affine(offsets, -min(_low_bit(a.maybe), _low_bit(b.maybe)))
+    return Affine(offsets, _sum_maybe(a.maybe, b.maybe))
+
+
+def _disjoint(a: Affine, b: Affine) -> bool:
+    """Whether no bit can be set in both, so that `or` is `add`."""
+    masks = []
+    for shape in (a, b):
+        offsets = 0
+        for o in shape.offsets:
+            offsets |= o
+        if shape.maybe < 0 or min(shape.offsets) < 0 or shape.maybe & offsets:
+            return False
+        masks.append(shape.maybe | offsets)
+    return not masks[0] & masks[1]
+
+
+def _affine_rule(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
+    """The rules under which applying the operation to s alone is right, offsets known."""
+    op, kind = instruction.opcode, instruction.types[-1]
+    if kind not in _INTEGER or set(instruction.flags) & {"hi", "sat", "cc"}:
+        return None
+    wide, bits = "wide" in instruction.flags, BITS[kind]
+    if op in ("mov", "cvta"):
+        return affine(shapes[0])
+    if op == "cvt":
+        return _convert(instruction, affine(shapes[0]))
+    if op in ("add", "sub"):
+        return _add(affine(shapes[0]), affine(shapes[1]), 1 if op == "add" else -1)
+    if op == "or":
+        a, b = affine(shapes[0]), affine(shapes[1])
+        return _add(a, b) if a and b and _disjoint(a, b) else None
+    if op == "shl":
+        a, count = affine(shapes[0]), _single(shapes[1])
+        return _scaled(a, 1 << count) if a and count is not None and count < bits else None
+    if op in ("mul", "mad"):
+        if wide and not all((a := affine(s)) and _fits(a, kind) for s in shapes[:2]):
+            return None
+        product = _product(shapes[0], shapes[1], kind, wide=wide)
+        return product if op == "mul" else _add(product, affine(shapes[2]))
+    return None
+
+
+def _convert(instruction: Instruction, shape: Affine | None) -> Affine | None:
+    to, source = instruction.types
+    if shape is None or to not in _INTEGER or instruction.flags:
+        return None
+    if BITS[to] <= BITS[source]:
+        return Affine(shape.offsets, shape.maybe & ((1 << BITS[to]) - 1))
+    if not _fits(shape, source):
+        return None
+    if shape.maybe >> (BITS[source] - 1) and source[0] == "s":
+        return Affine(shape.offsets, -_low_bit(shape.maybe))  # s may be negative
+    return Affine(shape.offsets, shape.maybe & ((1 << BITS[source]) - 1))
+
+
+# --- one instruction ------------------------------------------------------------------------------
+
+# Their result differs from lane to lane, or from one execution to the next, whatever goes in.
+_LANE_DEPENDENT = frozenset({"shfl", "match", "atom", "elect", "activemask"})
+# Warp-wide reductions: lanes of different member masks may get different results.
+_REDUCTIONS = frozenset({"vote", "redux"})
+
+
+def shape_of(instruction: Instruction, operands: Sequence[Shape]) -> Shape:
+    """What is known of an instruction's results, from what is known of its source operands.
+
+    Where the answer is Affine, the instruction applied to the scalar parts gives the scalar part
+    of the result.
+    """
+    if instruction.opcode in _LANE_DEPENDENT or instruction.opcode in _REDUCTIONS:
+        return VARYING
+    if instruction.types and instruction.opcode not in ("ld", "ldu"):
+        known = _fold(instruction, operands) if operands else None
+        if known is not None:
+            return known
+        rule = _affine_rule(instruction, operands) if operands else None
+        if rule is not None:
+            return rule
+    return UNIFORM if all(s.uniform for s in operands) else VARYING
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an instruction's operands get their shapes: `reg` by name, `special` by name."""
+
+    warps: int
+    special: Callable[[str], Shape]
+    symbol: Callable[[str], Shape]
+    local_window: Known  # the generic address where each thread's local memory begins
+
+    def shape(self, operand: Operand, bits: int, env: Mapping[str, Shape]) -> Shape:
+        """The shape of one source operand, seen as `bits` wide."""
+        if isinstance(operand, Reg):
+            return env.get(operand.name, UNIFORM)
+        if isinstance(operand, Imm):
+            value = operand.value
+            return constant(value, bits if operand.kind == "int" else int(operand.kind[1:]), self.warps)
+        if isinstance(operand, Special):
+            return self.special(operand.name)
+        if isinstance(operand, Symbol):
+            return self.symbol(operand.name)
+        if isinstance(operand, Mem):
+            return self.shape(operand.base, 64, env)
+        return VARYING

@@ -1,0 +1,1 @@
+"""What each PTX instruction does, one family a file; `tilewright.emulator.dispatch` picks."""

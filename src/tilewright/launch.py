@@ -1,0 +1,73 @@
+"""What is launched and what comes of it. Imports only values.
+
+`Launch` and `Run` are what the two executors (emulator and device) share: either one takes an
+`Artifact`, a `Launch` and the arguments, writes the argument arrays in place and returns a `Run`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.counters import Counters
+from tilewright.errors import LaunchError
+
+Dim3: TypeAlias = tuple[int, int, int]
+Argument: TypeAlias = "npt.NDArray[np.generic] | np.generic"
+
+
+def dim3(value: int | tuple[int, ...], what: str) -> Dim3:
+    """Return `value` as (x, y, z), missing dimensions 1.
+
+    Raises:
+        LaunchError: more than three dimensions, or one below 1.
+    """
+    dims = (value,) if isinstance(value, int) else tuple(value)
+    if not 1 <= len(dims) <= 3 or any(not isinstance(d, int) or d < 1 for d in dims):
+        raise LaunchError(f"{what} {value!r}: expected 1 to 3 integers, each at least 1")
+    x, y, z = (*dims, 1, 1)[:3]
+    return x, y, z
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The shape of one launch: blocks, threads a block, dynamic shared memory in bytes."""
+
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "grid", dim3(self.grid, "grid"))
+        object.__setattr__(self, "block", dim3(self.block, "block"))
+        if self.shared_bytes < 0:
+            raise LaunchError(f"shared_bytes {self.shared_bytes}: expected at least 0")
+
+    @property
+    def threads(self) -> int:
+        """Threads a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one launch gave.
+
+    `blocks` is how many blocks ran (fewer than the grid's when sampled); `counters` is None where
+    nothing was counted; `seconds` is host wall time of the execution alone, without compiling.
+    """
+
+    kernel: str
+    launch: Launch
+    backend: str
+    blocks: int
+    seconds: float
+    counters: Counters | None = None

@@ -1,0 +1,51 @@
+"""Every environment variable that tilewright reads: typed, documented, in this one place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "TILEWRIGHT_CACHE_DIR": (
+            "folder of the compile cache; unset or empty: the user's cache folder; "
+            "0: nothing is kept on disk"
+        ),
+        "CUDA_HOME": "an installed CUDA toolkit, asked where no wheel has a header or a tool",
+        "CUDA_PATH": "the same, read where CUDA_HOME is unset",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment says.
+
+    `cache_dir` is None where nothing may be kept on disk; `cuda_home` is None where unset.
+    """
+
+    cache_dir: Path | None
+    cuda_home: Path | None
+
+
+def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings of `environ` (by default, of this process, as they stand now)."""
+    env = os.environ if environ is None else environ
+    cuda_home = env.get("CUDA_HOME") or env.get("CUDA_PATH")
+    return Settings(
+        cache_dir=_cache_dir(env.get("TILEWRIGHT_CACHE_DIR", "")),
+        cuda_home=Path(cuda_home) if cuda_home else None,
+    )
+
+
+def _cache_dir(given: str) -> Path | None:
+    if given == "0":
+        return None
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_cache_path("tilewright", appauthor=False)

@@ -1,0 +1,1 @@
+"""PTX text to typed IR: `ir` the values, `instructions` the one table, `parser` the reader."""

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+
+from tilewright.arguments import check_arguments
+from tilewright.errors import LaunchError
+
+ARRAY = np.zeros((4, 6), np.float32)
+
+
+def test_good_arguments_come_back_unchanged():
+    args = (ARRAY, ARRAY[1:], np.int32(3), np.float32(0.5), np.int64(7), np.bool_(True))
+    checked = check_arguments(args, (8, 8, 4, 4, 8, 1), "k")
+    assert all(a is b for a, b in zip(checked, args, strict=True))
+
+
+def test_sizes_may_be_unknown():
+    assert check_arguments((ARRAY, np.int32(3)), None, "k") == (ARRAY, np.int32(3))
+
+
+def test_empty_arrays_are_arguments():
+    empty = np.zeros((3, 0), np.float32)
+    assert check_arguments((empty,), (8,), "k")[0] is empty
+
+
+READ_ONLY = np.zeros(4, np.float32)
+READ_ONLY.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    ("arg", "size", "says"),
+    [
+        (3, 4, "3 has no fixed width: write np.int32 or np.int64"),
+        (0.5, 4, "write np.float32 or np.float64"),
+        (True, 1, "write np.bool_"),
+        ([1.0], 8, "list is neither a numpy array"),
+        (None, 8, "NoneType is neither"),
+        (ARRAY, 4, "takes a value of 4 bytes here, not a pointer"),
+        (ARRAY[:, :3], 8, "not contiguous .*leading dimension"),
+        (ARRAY.T, 8, "not contiguous"),
+        (READ_ONLY, 8, "read-only.*pass a copy"),
+        (np.array([object()]), 8, "Python objects have no device memory"),
+        (np.zeros(2, ">f4"), 8, "bytes are in the other order"),
+        (np.float64(1), 4, r"float64\(1.0\) of 8 bytes.*takes 4 bytes.*np.float32"),
+        (np.int32(1), 8, "pass an array where it takes a pointer"),
+        (np.int64(1), 2, "np.int16"),
+        (np.str_("x"), 4, "is no number"),
+        (np.datetime64(1, "s"), 8, "is no number"),
+    ],
+)
+def test_bad_argument_is_named_with_its_remedy(arg, size, says):
+    with pytest.raises(LaunchError, match=f"kernel gemm, argument 1: .*{says}"):
+        check_arguments((np.int32(0), arg), (4, size), "gemm")
+
+
+def test_wrong_count_is_refused():
+    with pytest.raises(LaunchError, match="kernel gemm takes 2 arguments, got 1"):
+        check_arguments((ARRAY,), (8, 4), "gemm")
