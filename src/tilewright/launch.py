@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,15 +20,24 @@ from tilewright.errors import LaunchError
 Dim3: TypeAlias = tuple[int, int, int]
 Argument: TypeAlias = "npt.NDArray[np.generic] | np.generic"
 
+# The most in each dimension, the same for every architecture that NVRTC 13 compiles for.
+# Source: CUDA C++ Programming Guide, Technical Specifications per Compute Capability.
+MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
+MAX_BLOCK: Dim3 = (1024, 1024, 64)
 
-def dim3(value: int | tuple[int, ...], what: str) -> Dim3:
+
+def dim3(value: int | Iterable[int], what: str) -> Dim3:
     """Return `value` as (x, y, z), missing dimensions 1.
 
     Raises:
         LaunchError: more than three dimensions, or one below 1.
     """
-    dims = (value,) if isinstance(value, int) else tuple(value)
-    if not 1 <= len(dims) <= 3 or any(not isinstance(d, int) or d < 1 for d in dims):
+    try:
+        given = value if isinstance(value, Iterable) else (value,)
+        dims = tuple(operator.index(d) for d in given)
+    except TypeError:
+        dims = ()
+    if not 1 <= len(dims) <= 3 or any(d < 1 for d in dims):
         raise LaunchError(f"{what} {value!r}: expected 1 to 3 integers, each at least 1")
     x, y, z = (*dims, 1, 1)[:3]
     return x, y, z
@@ -43,8 +54,8 @@ class Launch:
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", dim3(self.grid, "grid"))
         object.__setattr__(self, "block", dim3(self.block, "block"))
-        if self.shared_bytes < 0:
-            raise LaunchError(f"shared_bytes {self.shared_bytes}: expected at least 0")
+        if not isinstance(self.shared_bytes, int) or self.shared_bytes < 0:
+            raise LaunchError(f"shared_bytes {self.shared_bytes!r}: expected an integer, at least 0")
 
     @property
     def threads(self) -> int:

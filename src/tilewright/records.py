@@ -103,10 +103,10 @@ class LadderRecord:
     (the bound is that of the element nearest to breaking its own). None marks a figure that this
     backend does not give.
 
-    `tile` is the schedule that the kernel was compiled with, by field name. `provenance` says of each figure where it comes from (the names are this class's fields);
-    `timing` and `baseline_timing` carry the spread of the measured rates; `baseline` names the
-    library timed beside the rung; `environment` is the `Environment.key` of the file it was
-    written to first.
+    `tile` is the schedule that the kernel was compiled with, by field name. `provenance` says of
+    each figure where it comes from (the names are this class's fields); `timing` and
+    `baseline_timing` carry the spread of the measured rates; `baseline` names the library timed
+    beside the rung; `environment` is the `Environment.key` of the file it was first written to.
     """
 
     rung: str
@@ -173,12 +173,18 @@ def write_records(
     Raises:
         TilewrightError: the path cannot be written, with the reason; an old file is untouched.
     """
-    payload = {
+    write_json(path, records_to_json(environment, records))
+
+
+def records_to_json(
+    environment: Environment, records: Iterable[LadderRecord]
+) -> dict[str, object]:
+    """Return the content of a file of records, as plain JSON values."""
+    return {
         "schema": SCHEMA,
         "environment": environment.to_json(),
         "records": [record.to_json() for record in records],
     }
-    write_json(path, payload)
 
 
 def write_json(path: str | Path, payload: Mapping[str, object]) -> None:

@@ -183,6 +183,23 @@ class DeviceLadder:
             tile=chosen,
         )
 
+    def time_alone(self, rung: Rung, tile: Tile, budget: Budget) -> Timing:
+        """Time one rung without verifying it, and without cuBLAS: for the steps of a search.
+
+        Raises:
+            TileError: the rung cannot run with the tile.
+            CompileError: the kernel does not compile for this GPU.
+            DeviceError: it faults.
+        """
+        queues = self.queues(rung, self.load(rung, tile), rung.launch(self.problem, tile))
+        times = time_interleaved(
+            {rung.name: lambda i: queues[i]()},
+            stopwatch=EventStopwatch(self._session),
+            sets=len(queues),
+            budget=budget,
+        )
+        return times[rung.name]
+
     def load(self, rung: Rung, tile: Tile) -> LoadedKernel:
         """Compile a rung for this GPU and load it."""
         artifact = compile_cuda(

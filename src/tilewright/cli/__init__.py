@@ -14,8 +14,10 @@ from typing import Annotated
 import typer
 
 from tilewright import __version__
+from tilewright.cli.doctor import doctor
 from tilewright.cli.gpus import gpus
 from tilewright.cli.group import Group
+from tilewright.cli.ladder import ladder
 from tilewright.cli.occupancy import occupancy
 
 app = typer.Typer(
@@ -45,5 +47,7 @@ def main(
     """GPU matrix multiplication you can climb, explain and ship; with or without a GPU."""
 
 
+app.command()(ladder)
 app.command()(gpus)
 app.command()(occupancy)
+app.command()(doctor)

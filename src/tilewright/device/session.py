@@ -17,17 +17,12 @@ import numpy as np
 from tilewright.device.driver import call, function_attribute
 from tilewright.device.probe import DeviceInfo, require_device
 from tilewright.errors import DeviceError, LaunchError, UnsupportedError
-from tilewright.launch import Launch
+from tilewright.launch import MAX_BLOCK, MAX_GRID, Launch
 from tilewright.toolchain import Artifact, resources
 
 # Dynamic shared memory that a kernel may use without asking for more.
 # Source: CUDA C++ Programming Guide, Shared Memory (compute capability 7.0 and later).
 SHARED_BYTES_DEFAULT = 48 * 1024
-
-# Source: CUDA C++ Programming Guide, Technical Specifications per Compute Capability; the same for
-# every architecture that NVRTC 13 compiles for.
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_BLOCK = (1024, 1024, 64)
 
 # A scalar goes to cuda.core as an unsigned integer of its own bits, so that every dtype of these
 # widths passes unchanged, those that cuda.core does not know (bfloat16, structs) included.

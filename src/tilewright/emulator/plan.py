@@ -120,7 +120,7 @@ def result_shape(ins: Instruction, source: Source, env: Mapping[str, Shape]) -> 
             shape = shapes[0]
             if ins.space == "local":  # the same address is another place in every thread
                 return VARYING
-            if ins.space == "param" and not isinstance(shape, Known):  # checked as a varying one is
+            if ins.space == "param" and not isinstance(shape, Known):  # checked when it runs
                 return VARYING
             return UNIFORM if shape.uniform and not isinstance(shape, type(VARYING)) else VARYING
     return shape_of(ins, shapes)

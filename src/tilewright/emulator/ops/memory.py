@@ -23,7 +23,7 @@ from tilewright.emulator import state
 from tilewright.emulator.block import ALL
 from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Value, bits_of
 from tilewright.emulator.frame import masked_store
-from tilewright.emulator.lanes import BITS, UNIFORM, WARP, Affine, affine
+from tilewright.emulator.lanes import BITS, UNIFORM, WARP, Affine, Known, affine
 from tilewright.emulator.ops import permute, scattered
 from tilewright.emulator.signature import lane_type
 from tilewright.emulator.ops.table import unsupported
@@ -233,16 +233,19 @@ def _slow_group(
 def load(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     """ld, in every state space."""
     at = address_of(ins)
-    if ins.space == "param":
-        _load_param(code, ins, at)
-        return
     base = base_value(code, at)
+    if ins.space == "param":
+        if isinstance(base.shape, Known) and base.shape.uniform:
+            _load_param(t, code, ins, base, at.offset)
+            return
+        # An indexed parameter is checked as any memory is, by its generic address.
+        at = Mem(at.base, at.offset + (state.PARAM_SEGMENT << state.SEGMENT_SHIFT))
     active = code.active(ins)
-    if t.counting:
+    if t.counting and ins.space != "param":
         _record(t, code, pc, base, at.offset, active)
-    space = space_of(ins)
+    space = "generic" if ins.space == "param" else space_of(ins)
     shape = affine(base.shape)
-    if shape is not None and space != "local" and _span(shape) <= _SPAN_LIMIT:
+    if shape is not None and pc in code.groups and _span(shape) <= _SPAN_LIMIT:
         values = _load_affine(t, code, pc, ins, base, active)
     else:
         lane = lane_type(ins.types[-1])
@@ -263,13 +266,16 @@ def results_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vec) else (operand,)
 
 
-def _load_param(code: BlockCode, ins: Instruction, at: Mem) -> None:
-    base = base_value(code, at)
-    if not base.shape.uniform:
-        raise unsupported(ins, "an indexed kernel parameter that differs between threads")
+def _load_param(
+    t: Translator, code: BlockCode, ins: Instruction, base: Value, offset: int
+) -> None:
+    """Load a parameter from a place that is known."""
     lane = lane_type(ins.types[-1])
     size = bits_of(lane) // 8
-    address = code.b.add(code.context("params", I64), _start(code, base, at.offset))
+    start = int(code.e.scalar(base).constant) + offset
+    if not 0 <= start <= t.frame.layout.param_bytes - size * ins.vector:
+        raise unsupported(ins, "an access outside the kernel's parameters")
+    address = code.b.add(code.context("params", I64), ir.Constant(I64, start))
     for number, operand in enumerate(results_of(ins.operands[0])):
         place = code.b.add(address, ir.Constant(I64, number * size))
         scalar = code.b.load(code.b.inttoptr(place, PTR), typ=lane, align=size)

@@ -67,9 +67,13 @@ class InstructionInfo:
             kind in choices for kind, choices in zip(types, self.types, strict=True)
         )
 
+    def lacks_need(self, spelled: Spelled) -> bool:
+        """Say whether a suffix that must be there is not."""
+        return bool(self.needs) and self.needs.isdisjoint(spelled.flags)
+
     def objection(self, spelled: Spelled) -> str:
         """Say why this row does not describe `spelled`; an empty string where it does."""
-        if self.needs and self.needs.isdisjoint(spelled.flags):
+        if self.lacks_need(spelled):
             return f"needs one of {_names(self.needs)}"
         if self.open:
             return ""
@@ -97,11 +101,8 @@ def decode(text: str) -> Spelled:
     """
     spelled = _split(text)
     row = _find(spelled)
-    rows = INSTRUCTIONS.get(spelled.opcode, ())
-    if row is None and rows:
-        # Of several rows, one that takes the types says best what is wrong.
-        nearest = min(rows, key=lambda row: (row.open, not row.takes_types(spelled.types)))
-        raise PtxError(f"{spelled.opcode} {nearest.objection(spelled)}")
+    if row is None and spelled.opcode in INSTRUCTIONS:
+        raise PtxError(f"{spelled.opcode} {_objection(spelled)}")
     return spelled._replace(info=row)
 
 
@@ -191,6 +192,16 @@ def _find(spelled: Spelled) -> InstructionInfo | None:
     return next((row for row in rows if not row.objection(spelled)), None)
 
 
+def _objection(spelled: Spelled) -> str:
+    """Say what is wrong by the rows that take the types, the first row failing those."""
+    rows = INSTRUCTIONS[spelled.opcode]
+    near = [row for row in rows if row.takes_types(spelled.types)] or list(rows[:1])
+    for row in near:
+        if not row.lacks_need(spelled):
+            return row.objection(spelled)
+    return f"needs one of {_names(frozenset().union(*(row.needs for row in near)))}"
+
+
 def _names(names: frozenset[str]) -> str:
     return ", ".join(f".{name}" for name in sorted(names)) or "none"
 
@@ -215,7 +226,9 @@ def _read_row(line: str) -> Iterator[InstructionInfo]:
             category=category,
             operands=(sum("?" not in slot for slot in slots), len(slots)),
             results=tuple(index for index, slot in enumerate(slots) if slot == "d"),
-            types=tuple(frozenset(_expand(choice)) for choice in types.split("/") if choice),
+            types=tuple(
+                frozenset(_expand(choice)) for choice in types.split("/") if choice not in ("", "*")
+            ),
             needs=frozenset(_expand(needs)),
             flags=frozenset(_expand(f"{needs} {may}")),
             spaces=frozenset(where),

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 MACROS = {
     "INT": "u16 u32 u64 s16 s32 s64",
+    "SHORT": "u16 u32 s16 s32",
     "WIDE": "u32 u64 s32 s64",
     "HALF": "f16 f16x2 bf16 bf16x2",
     "SCALAR": "b16 b32 b64 INT f32 f64",
@@ -33,7 +34,6 @@ MACROS = {
     "CLASS": "finite infinite number notanumber normal subnormal",
     "RESTRICT": "sync_restrict::shared::cta sync_restrict::shared::cluster",
     "SCOPE": "cta cluster gpu sys",
-    "FLAG": "u16 s16 u32 s32",
     "JOIN": "and or xor ftz",
     "REDUCE": "and or xor add min max",
     "UPDATE": "REDUCE inc dec",
@@ -52,8 +52,10 @@ opcodes   | section    | category | operands   | types       | needs    | may   
 # 9.7.1 Integer arithmetic
 add       | 9.7.1.1    | integer  | d a b      | INT u16x2 s16x2 |      | sat
 sub       | 9.7.1.2    | integer  | d a b      | INT         |          | sat
-mul       | 9.7.1.3    | integer  | d a b      | INT         | hi lo wide
-mad       | 9.7.1.4    | integer  | d a b c    | INT         | hi lo wide | sat
+mul       | 9.7.1.3    | integer  | d a b      | INT         | hi lo
+mul       | 9.7.1.3    | integer  | d a b      | SHORT       | wide
+mad       | 9.7.1.4    | integer  | d a b c    | INT         | hi lo    | sat
+mad       | 9.7.1.4    | integer  | d a b c    | SHORT       | wide
 mul24     | 9.7.1.5    | integer  | d a b      | u32 s32     | hi lo
 mad24     | 9.7.1.6    | integer  | d a b c    | u32 s32     | hi lo    | sat
 sad       | 9.7.1.7    | integer  | d a b c    | INT
@@ -105,7 +107,7 @@ set       | 9.7.6.1    | compare  | d a b c?   | u32 s32 f32 / SCALAR | COMPARE 
 setp      | 9.7.6.2    | compare  | d a b c?   | SCALAR      | COMPARE  | JOIN
 selp      | 9.7.6.3    | compare  | d a b c    | SCALAR
 slct      | 9.7.6.4    | compare  | d a b c    | SCALAR / s32 f32 |     | ftz
-set       | 9.7.7.1    | compare  | d a b c?   | HALF FLAG / HALF | FLOAT_COMPARE | JOIN
+set       | 9.7.7.1    | compare  | d a b c?   | HALF SHORT / HALF | FLOAT_COMPARE | JOIN
 setp      | 9.7.7.2    | compare  | d a b c?   | HALF        | FLOAT_COMPARE | JOIN
 # 9.7.8 Logic and shift
 and or xor | 9.7.8.1+  | logic    | d a b      | pred b16 b32 b64

@@ -1,0 +1,249 @@
+"""The ladder without a GPU: each rung compiled for one, run on the CPU, verified and counted.
+
+`EmulatedLadder` holds what all rungs of one problem share: the operands. By default a rung runs
+the corners of C, two blocks of each class (see `classes`) and some at random, all of k; `full` runs
+every block. The counts of a launch are those of each class times its blocks, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.bench.classes import BlockClass, block_classes
+from tilewright.bench.verify import Region, Verification, check, whole
+from tilewright.bench.widths import counter_provenance
+from tilewright.counters import Counters, Provenance
+from tilewright.emulator import run
+from tilewright.errors import ProblemError, TilewrightError
+from tilewright.gpus import Gpu, occupancy
+from tilewright.kernels import Rung, Tile
+from tilewright.launch import Launch
+from tilewright.problem import Problem
+from tilewright.records import LadderRecord
+from tilewright.toolchain import Artifact, compile_cuda, resources
+
+Floats = npt.NDArray[np.float32]
+Progress = Callable[[int, int], None]
+
+_RANDOM_BLOCKS = 4
+# A launch keeps A, B, C and a copy of C; the check of one block takes little beside them.
+_COPIES_OF_C = 2
+
+_PROVENANCE: dict[str, Provenance] = {
+    "max_error": "measured",
+    "error_bound": "derived",
+    "registers": "exact",
+    "shared_bytes": "exact",
+    "occupancy": "derived",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emulated:
+    """One rung's record, with the check that it rests on and the blocks that ran."""
+
+    record: LadderRecord
+    verification: Verification
+    tile: Tile
+    blocks: int
+    all_blocks: int
+
+
+class EmulatedLadder:
+    """One problem, ready to run rungs on. Operands are standard normal, from `seed`.
+
+    Raises:
+        ProblemError: operands that do not fit in this machine's memory.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        gpu: Gpu,
+        *,
+        full: bool = False,
+        seed: int = 0,
+        environment: str | None = None,
+    ) -> None:
+        self.problem, self.gpu, self.full = problem, gpu, full
+        self._environment = environment
+        self._seed = seed
+        rng = np.random.default_rng(seed)
+        m, n, k = problem.m, problem.n, problem.k
+        check_memory(problem)
+        try:
+            self._a: Floats = rng.standard_normal((m, problem.lda), np.float32)
+            self._b: Floats = rng.standard_normal((max(k, 1), problem.ldb), np.float32)
+            self._c0: Floats = rng.standard_normal((m, problem.ldc), np.float32)
+            self._c = self._c0.copy()
+        except MemoryError as error:
+            raise _too_large(problem) from error
+
+    def measure(
+        self, rung: Rung, tile: Tile | None = None, progress: Progress | None = None
+    ) -> Emulated:
+        """Compile, run, verify and count one rung, by default with its tile for the GPU.
+
+        Raises:
+            TileError: the rung cannot run with the tile.
+            CompileError: the kernel does not compile for the GPU.
+            EmulationError: it faults.
+        """
+        chosen = tile or rung.tile_for(self.gpu.name)
+        artifact = compile_cuda(
+            rung.source,
+            rung.expression(chosen),
+            arch=self.gpu.require_arch(),
+            include_dirs=rung.include_dirs,
+        )
+        launch = rung.launch(self.problem, chosen)
+        classes = block_classes(rung, self.problem, chosen)
+        np.copyto(self._c, self._c0)
+        counters = self._count(rung, artifact, launch, classes)
+        blocks = self._blocks(launch, classes)
+        run(
+            artifact,
+            launch,
+            rung.arguments(self.problem, self._a, self._b, self._c),
+            sample=blocks,
+            count=not self.full,  # the build that counted does for a few blocks; all are faster bare
+            progress=progress,
+        )
+        found = self._check(chosen, launch, blocks)
+        return Emulated(
+            record=self._record(rung, chosen, artifact, launch, counters, found),
+            verification=found,
+            tile=chosen,
+            blocks=len(blocks),
+            all_blocks=launch.blocks,
+        )
+
+    def _count(
+        self, rung: Rung, artifact: Artifact, launch: Launch, classes: list[BlockClass]
+    ) -> Counters:
+        """The counts of the whole launch, from one block of each class, proved on another."""
+        args = rung.arguments(self.problem, self._a, self._b, self._c)
+        total = Counters()
+        for each in classes:
+            one, other = (
+                run(artifact, launch, args, sample=[block], count=True).counters or Counters()
+                for block in (each.first, each.last)
+            )
+            if one != other:
+                raise TilewrightError(
+                    f"{rung.name}: blocks {each.first} and {each.last} were taken to count alike "
+                    f"and do not ({one} and {other}): this is a bug, please report it"
+                )
+            total = total.plus(one, each.count)
+        np.copyto(self._c, self._c0)
+        return total
+
+    def _blocks(self, launch: Launch, classes: list[BlockClass]) -> list[int]:
+        """The blocks to run: all, or the corners, two of each class and some at random."""
+        if self.full:
+            return list(range(launch.blocks))
+        columns, rows = launch.grid[0], launch.blocks // launch.grid[0]
+        corners = [0, columns - 1, (rows - 1) * columns, rows * columns - 1]
+        rng = np.random.default_rng(self._seed)
+        some = rng.integers(launch.blocks, size=_RANDOM_BLOCKS).tolist()
+        return sorted({*corners, *(b for c in classes for b in (c.first, c.last)), *some})
+
+    def _check(self, tile: Tile, launch: Launch, blocks: list[int]) -> Verification:
+        """Compare the blocks that ran with float64, and the rest of C with what it was."""
+        p = self.problem
+        regions = (
+            [whole(p)]
+            if self.full
+            else [region for b in blocks if (region := _region(p, tile, launch, b)) is not None]
+        )
+        views = (self._a[:, : p.k], self._b[: p.k, : p.n], self._c0[:, : p.n], self._c[:, : p.n])
+        found = check(p, *views, regions)
+        for region in regions:
+            self._c[region.rows, region.cols] = self._c0[region.rows, region.cols]
+        if found.ok and not np.array_equal(self._c, self._c0):
+            i, j = np.argwhere(self._c != self._c0)[0]
+            raise TilewrightError(f"C[{i}, {j}] was written by a block that does not own it")
+        return found
+
+    def _record(
+        self,
+        rung: Rung,
+        tile: Tile,
+        artifact: Artifact,
+        launch: Launch,
+        counters: Counters,
+        found: Verification,
+    ) -> LadderRecord:
+        used = resources(artifact)
+        held = occupancy(
+            gpu=self.gpu,
+            threads=launch.threads,
+            registers=used.registers,
+            shared_bytes=used.shared_bytes,
+            dynamic_shared_bytes=launch.shared_bytes,
+        )
+        provenance = _PROVENANCE | counter_provenance(artifact)
+        provenance["sectors_per_request"] = provenance["counters.global_load_sectors"]
+        published = rung.published_gflops.get(self.gpu.name)
+        return LadderRecord(
+            rung=rung.name,
+            problem=self.problem,
+            gpu=self.gpu.name,
+            backend="emulator",
+            verified=found.ok,
+            tile=tile.to_json(),
+            max_error=found.max_error if np.isfinite(found.max_error) else None,
+            error_bound=found.error_bound if np.isfinite(found.error_bound) else None,
+            registers=used.registers,
+            shared_bytes=used.shared_bytes + launch.shared_bytes,
+            occupancy=held.fraction,
+            counters=counters,
+            sectors_per_request=counters.sectors_per_request,
+            published_gflops=published,
+            provenance=provenance,
+            environment=self._environment,
+        )
+
+
+def _region(problem: Problem, tile: Tile, launch: Launch, block: int) -> Region | None:
+    """The part of C that a block owns; None for one past its end."""
+    row, col = divmod(block, launch.grid[0])
+    top, left = row * tile.bm, col * tile.bn
+    if top >= problem.m:
+        return None
+    return Region(top, min(top + tile.bm, problem.m), left, min(left + tile.bn, problem.n))
+
+
+def check_memory(problem: Problem) -> None:
+    """Refuse a problem whose operands this machine cannot hold, before anything is made.
+
+    Raises:
+        ProblemError: with what it takes and what there is.
+    """
+    needed = problem.operand_bytes + (_COPIES_OF_C - 1) * 4 * problem.m * problem.ldc
+    free = _free_bytes()
+    if free is not None and needed > free:
+        raise _too_large(problem, f"; this machine has {free / 1e9:.3g} GB free")
+
+
+def _too_large(problem: Problem, more: str = "") -> ProblemError:
+    return ProblemError(
+        f"m = {problem.m}, n = {problem.n}, k = {problem.k}: A, B and C take "
+        f"{problem.operand_bytes / 1e9:.3g} GB{more}: choose smaller sizes"
+    )
+
+
+def _free_bytes() -> int | None:
+    """Memory that a new process could have, as Linux reports it; None elsewhere."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        return None
+    return None

@@ -1,0 +1,126 @@
+"""The ladder's table: one row a rung, made from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tilewright.records import LadderRecord
+
+Justify = Literal["left", "right"]
+SECTOR_BYTES = 32
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Headers with their justification, rows of text, and the notes that belong below."""
+
+    title: str
+    columns: Mapping[str, Justify]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+
+def ladder_table(records: Sequence[LadderRecord], published_cublas: Mapping[str, float]) -> Table:
+    """Lay out the records of one problem on one GPU.
+
+    `published_cublas` are GFLOP/s by GPU; published figures stand only beside their own GPU.
+    """
+    first = records[0]
+    device = first.backend == "device"
+    published = any(r.published_gflops is not None for r in records)
+    columns: dict[str, Justify] = {"rung": "left", "right": "left"}
+    heads = ["error/\nbound", "regs", "occu-\npancy", "sectors/\nrequest", "bytes/\nFMA"]
+    heads += ["waves/\nFMA", "instr/\nFMA"]
+    if device:
+        heads += ["\nGFLOP/s", "\nspread", "of\ncuBLAS"]
+    if published:
+        heads += ["published\nGFLOP/s", "of\ncuBLAS "]
+    columns |= dict.fromkeys(heads, "right")
+    rows = tuple(
+        (
+            *_counts(r),
+            *(_timed(r) if device else ()),
+            *(_published(r, published_cublas) if published else ()),
+        )
+        for r in records
+    )
+    return Table(_title(first), columns, rows, _notes(records, device=device, published=published))
+
+
+def _title(record: LadderRecord) -> str:
+    p = record.problem
+    where = "measured on" if record.backend == "device" else "emulated for"
+    return f"C = A·B in {p.dtype}, {p.m} x {p.n} x {p.k}, {where} {record.gpu}"
+
+
+def _counts(r: LadderRecord) -> tuple[str, ...]:
+    error = "-"
+    if r.max_error is not None and r.error_bound:
+        error = f"{r.max_error / r.error_bound:.2g}"
+    head = (
+        r.rung,
+        "yes" if r.verified else "NO",
+        error,
+        "-" if r.registers is None else str(r.registers),
+        "-" if r.occupancy is None else f"{r.occupancy:.0%}",
+    )
+    c = r.counters
+    if c is None or not c.ffma_thread_instructions:
+        return (*head, "-", "-", "-", "-")
+    fma = c.ffma_thread_instructions
+    sectors = c.global_load_sectors + c.global_store_sectors
+    wavefronts = c.shared_load_wavefronts + c.shared_store_wavefronts
+    return (
+        *head,
+        "-" if r.sectors_per_request is None else f"{r.sectors_per_request:.4g}",
+        _mark(r, f"{sectors * SECTOR_BYTES / fma:.3g}", "global_load_sectors"),
+        _mark(r, f"{wavefronts * WARP / fma:.3g}", "shared_load_wavefronts") if wavefronts else "-",
+        _mark(r, f"{c.warp_instructions * WARP / fma:.3g}", "warp_instructions"),
+    )
+
+
+def _mark(r: LadderRecord, text: str, counter: str) -> str:
+    """A figure that is not exact carries a ~."""
+    return text if r.provenance.get(f"counters.{counter}") == "exact" else f"~{text}"
+
+
+def _timed(r: LadderRecord) -> tuple[str, str, str]:
+    if r.measured_gflops is None or r.timing is None:
+        return "-", "-", "-"
+    share = f"{r.measured_gflops / r.baseline_gflops:.1%}" if r.baseline_gflops else "-"
+    return f"{r.measured_gflops:.0f}", f"{r.timing.spread:.1%}", share
+
+
+def _published(r: LadderRecord, cublas: Mapping[str, float]) -> tuple[str, str]:
+    if r.published_gflops is None:
+        return "-", "-"
+    share = f"{r.published_gflops / cublas[r.gpu]:.1%}" if r.gpu in cublas else "-"
+    return f"{r.published_gflops:.0f}", share
+
+
+def _notes(records: Sequence[LadderRecord], *, device: bool, published: bool) -> tuple[str, ...]:
+    notes = [
+        "right: every element checked lies within the float32 error bound of a float64 result. "
+        "Bytes of global memory (in whole sectors) are for a multiply-add of one thread; waves "
+        "(passes through the banks of shared memory) and instructions for one of a warp.",
+        "~ derived from the PTX: ptxas may join accesses, and its instructions are its own. "
+        "Counts without it are exact.",
+    ]
+    if device:
+        baseline = next((r for r in records if r.baseline_gflops is not None), None)
+        if baseline is not None:
+            notes.append(
+                f"{baseline.baseline}: {baseline.baseline_gflops:.0f} GFLOP/s beside the first "
+                "rung. Median of launches with a cold L2; spread is the interquartile range."
+            )
+    else:
+        notes.append("Emulated: no figure here is a time. On a GPU the same command measures it.")
+    if published:
+        notes.append(
+            f"published: what others measured on a {records[0].gpu} with kernels of their own at "
+            "4096 x 4096 x 4096, and its share of cuBLAS (siboehm.com/articles/22/CUDA-MMM)."
+        )
+    return tuple(notes)
