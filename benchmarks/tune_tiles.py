@@ -45,8 +45,8 @@ Floats = npt.NDArray[np.float32]
 
 SCHEMA = 1
 PROBLEM = Problem(m=4096, n=4096, k=4096, alpha=0.5, beta=0.5)
-# Crosses the edges of every tile, along k too; its rows of B and C hold whole vectors.
-RAGGED = Problem(m=300, n=268, k=70, alpha=0.5, beta=0.5)
+# Crosses the edges of every tile, along k too; its rows start aligned, so vectors are used.
+RAGGED = Problem(m=300, n=268, k=76, alpha=0.5, beta=0.5)
 
 PLAIN_SHAPES: Mapping[str, tuple[int, ...]] = {
     "bm": (64, 128, 256),

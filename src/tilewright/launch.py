@@ -55,7 +55,9 @@ class Launch:
         object.__setattr__(self, "grid", dim3(self.grid, "grid"))
         object.__setattr__(self, "block", dim3(self.block, "block"))
         if not isinstance(self.shared_bytes, int) or self.shared_bytes < 0:
-            raise LaunchError(f"shared_bytes {self.shared_bytes!r}: expected an integer, at least 0")
+            raise LaunchError(
+                f"shared_bytes {self.shared_bytes!r}: expected an integer, at least 0"
+            )
 
     @property
     def threads(self) -> int:

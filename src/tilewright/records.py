@@ -176,9 +176,7 @@ def write_records(
     write_json(path, records_to_json(environment, records))
 
 
-def records_to_json(
-    environment: Environment, records: Iterable[LadderRecord]
-) -> dict[str, object]:
+def records_to_json(environment: Environment, records: Iterable[LadderRecord]) -> dict[str, object]:
     """Return the content of a file of records, as plain JSON values."""
     return {
         "schema": SCHEMA,

@@ -14,13 +14,15 @@ import random
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
-from ieee import F16, FORMATS
+import numpy.typing as npt
+import pytest
+from ieee import FORMATS
 
 from tilewright.launch import Launch
 from tilewright.toolchain import artifact_from_ptx
@@ -218,107 +220,92 @@ def op(
     return Op(text, results, domains, expect, immediates, name)
 
 
-@dataclass
+Bits = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
 class _Operand:
-    """Text for an operand, and its value in every thread."""
+    """Text for an operand, and its bits in every thread."""
 
     text: str
-    values: list[Any]
+    bits: Bits
 
 
-@dataclass
+class _Way:
+    """One way to give an op its operands: their texts, and the distinct values of threads."""
+
+    def __init__(self, name: str, operands: Sequence[_Operand], domains: Sequence[Domain]) -> None:
+        self.name = name
+        self.texts = [operand.text for operand in operands]
+        table = np.stack([operand.bits for operand in operands])
+        distinct, self.index = np.unique(table, axis=1, return_inverse=True)
+        self.index = self.index.reshape(-1)
+        kinds = [domain.kind for domain in domains]
+        self.values = [
+            tuple(decode(int(b), k) for b, k in zip(row, kinds, strict=True)) for row in distinct.T
+        ]
+
+
+@dataclass(frozen=True)
 class _Slot:
-    """One execution of an op: where its results are, and the operands of each thread."""
+    """One execution of an op: its operands, and where each of its results is."""
 
-    op: Op
-    way: str
-    places: list[tuple[str, int]]
-    operands: list[_Operand]
+    way: _Way
+    places: list[tuple[int, int]]
 
 
-_CONTAINERS = {1: "pred", 16: "b16", 32: "b32", 64: "b64"}
-
-
-class _Text:
-    """The kernel's text as it grows."""
-
-    def __init__(self) -> None:
-        self.registers: list[str] = []
-        self.lines: list[str] = []
-        self._count = 0
-
-    def register(self, kind: str) -> str:
-        """Declare a register."""
-        self._count += 1
-        name = f"%x{self._count}"
-        declared = kind if kind in ("f32", "f64", "pred") or kind[0] in "usb" else None
-        if declared is None or "x" in kind or kind in ("u8", "s8", "b8") or kind.startswith("bf"):
-            declared = _CONTAINERS[max(bits_of(kind), 16)]
-        self.registers.append(f".reg .{declared} {name};")
-        return name
-
-    def emit(self, *lines: str) -> None:
-        self.lines += lines
-
-
-@dataclass
 class Section:
     """The ops of one kernel and, once run, what each gave."""
 
-    name: str
-    ops: Sequence[Op]
-    target: str = "sm_90"
-    version: str = "8.6"
-    _results: dict[int, dict[str, list[tuple[_Slot, list[np.ndarray]]]]] = field(default_factory=dict)
+    def __init__(
+        self, name: str, ops: Sequence[Op], *, target: str = "sm_90", version: str = "8.6"
+    ) -> None:
+        self.name, self.ops, self.target, self.version = name, ops, target, version
+        self._done: dict[int, tuple[dict[str, list[_Slot]], dict[int, Bits]]] = {}
 
-    def check(self, executor: Executor, op: Op) -> None:
-        """Run the section's kernel if that is still to do, and compare what `op` gave."""
+    def check(self, executor: Executor, one: Op) -> None:
+        """Run the section's kernel if that is still to do, and compare what `one` gave."""
         key = id(executor)
-        if key not in self._results:
-            self._results[key] = _run(self, executor)
-        outcomes = self._results[key][op.id]
-        assert outcomes
-        known: dict[Any, Any] = {}
-        for slot, arrays in outcomes:
-            _compare(slot, arrays, known)
+        if key not in self._done:
+            self._done[key] = self._run(executor)
+        slots, outputs = self._done[key]
+        assert slots[one.id]
+        for slot in slots[one.id]:
+            results = [outputs[b][n * TOTAL : (n + 1) * TOTAL] for b, n in slot.places]
+            _compare(one, slot.way, results)
+
+    def _run(self, executor: Executor) -> tuple[dict[str, list[_Slot]], dict[int, Bits]]:
+        builder = _Builder(self)
+        artifact = artifact_from_ptx(builder.text(), "kernel")
+        outputs = {b: np.zeros(max(n, 1) * TOTAL, f"u{b // 8}") for b, n in builder.used.items()}
+        launch = Launch(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1))
+        executor(artifact, launch, [builder.data(), *outputs.values()])
+        return builder.slots, {b: out.astype(np.uint64) for b, out in outputs.items()}
 
 
-def _compare(slot: _Slot, arrays: list[np.ndarray], known: dict[Any, Any]) -> None:
-    columns = [operand.values for operand in slot.operands]
-    for thread in range(TOTAL):
-        values = tuple(column[thread] for column in columns)
-        key = repr(values)  # tells 0.0 from -0.0, and NaN is NaN
-        if key not in known:
-            known[key] = slot.op.expect(*values)
-        want = known[key]
-        wants = want if len(slot.op.results) > 1 else (want,)
-        for kind, array, one in zip(slot.op.results, arrays, wants, strict=True):
-            bits = int(array[thread])
-            assert agrees(bits, one, kind), (
-                f"{slot.op.id} [{slot.way}] thread {thread}: operands {values!r} give "
-                f"{decode(bits, kind)!r} ({bits:#x}), the ISA says {one!r}"
+def _compare(one: Op, way: _Way, results: Sequence[Bits]) -> None:
+    wants = [one.expect(*values) for values in way.values]
+    for number, (kind, got) in enumerate(zip(one.results, results, strict=True)):
+        column = [want[number] if len(one.results) > 1 else want for want in wants]
+        exact = [0 if isinstance(want, Within) else encode(want, kind) for want in column]
+        differs = got != np.array(exact, np.uint64)[way.index]
+        for thread in np.flatnonzero(differs):
+            bits, which = int(got[thread]), way.index[thread]
+            assert agrees(bits, column[which], kind), (
+                f"{one.id} [{way.name}] thread {thread}: operands {way.values[which]!r} give "
+                f"{decode(bits, kind)!r} ({bits:#x}), the ISA says {column[which]!r}"
             )
-
-
-def _run(section: Section, executor: Executor) -> dict[str, list[tuple[_Slot, list[np.ndarray]]]]:
-    builder = _Builder(section)
-    text = builder.text()
-    outputs = {b: np.zeros(max(n, 1) * TOTAL, f"u{b // 8}") for b, n in builder.used.items()}
-    artifact = artifact_from_ptx(text, "kernel")
-    launch = Launch(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1))
-    executor(artifact, launch, [builder.data(), *outputs.values()])
-    found: dict[str, list[tuple[_Slot, list[np.ndarray]]]] = {}
-    for slot in builder.slots:
-        arrays = []
-        for kind, place in slot.places:
-            bits = _stored_bits(kind)
-            arrays.append(outputs[bits][place * TOTAL : (place + 1) * TOTAL])
-        found.setdefault(slot.op.id, []).append((slot, arrays))
-    return found
 
 
 def _stored_bits(kind: str) -> int:
     return 32 if kind == "pred" else max(16, bits_of(kind))
+
+
+def _register_type(kind: str) -> str:
+    """The type to declare a register with that holds values of `kind`."""
+    if kind in ("pred", "f32", "f64") or re.fullmatch(r"[usb](16|32|64)", kind):
+        return kind
+    return f"b{_stored_bits(kind)}"
 
 
 class _Builder:
@@ -326,16 +313,16 @@ class _Builder:
 
     def __init__(self, section: Section) -> None:
         self.section = section
-        self.t = _Text()
         self.rng = random.Random(zlib.crc32(section.name.encode()))
-        self.slots: list[_Slot] = []
+        self.slots: dict[str, list[_Slot]] = {}
         self.used = {16: 0, 32: 0, 64: 0}
         self._data = bytearray()
-        self._tables: list[int] | None = None
+        self._registers: list[str] = []
+        self._lines: list[str] = []
 
-    def data(self) -> np.ndarray:
+    def data(self) -> npt.NDArray[np.uint8]:
         """The input array."""
-        return np.frombuffer(bytes(self._data).ljust(8, b"\0"), np.uint8).copy()
+        return np.frombuffer(bytes(self._data), np.uint8).copy()
 
     def text(self) -> str:
         """The whole PTX file."""
@@ -345,186 +332,191 @@ class _Builder:
         self._prologue()
         for domains, ops in groups.items():
             self._group(domains, ops)
-        declared = "\n".join(self.t.registers)
-        body = "\n".join(self.t.lines)
+        body = "\n".join([*self._registers, *self._lines])
         return (
             f".version {self.section.version}\n.target {self.section.target}\n.address_size 64\n"
             ".visible .entry kernel(.param .u64 data, .param .u64 out16, .param .u64 out32,"
             " .param .u64 out64)\n{\n"
             ".reg .b32 %tid, %ctaid, %gid;\n.reg .b64 %data, %at<10>, %out16, %out32, %out64;\n"
-            f"{declared}\n{body}\nret;\n}}\n"
+            f"{body}\nret;\n}}\n"
         )
 
+    def _emit(self, *lines: str) -> None:
+        self._lines += lines
+
+    def _register(self, kind: str) -> str:
+        name = f"%x{len(self._registers)}"
+        self._registers.append(f".reg .{_register_type(kind)} {name};")
+        return name
+
     def _prologue(self) -> None:
-        emit = self.t.emit
+        """Addresses: %at2, 4, 8 of a thread's own operand of that size, %at3, 5, 9 of its block's.
+
+        The address of the results goes through a number read from memory: stores at addresses that
+        are not known beforehand share their code in the emulator, and compile five times as fast.
+        """
+        emit = self._emit
         emit("mov.u32 %tid, %tid.x;", "mov.u32 %ctaid, %ctaid.x;")
         emit(f"mad.lo.u32 %gid, %ctaid, {THREADS}, %tid;")
         for name in ("data", "out16", "out32", "out64"):
             emit(f"ld.param.u64 %{name}, [{name}];", f"cvta.to.global.u64 %{name}, %{name};")
         for size in (2, 4, 8):
             emit(f"mad.wide.u32 %at{size}, %gid, {size}, %data;")
-            emit(f"mul.wide.u32 %at1, %ctaid, {size};", f"add.s64 %at{size + 1}, %at1, %data;")
-        # The thread's number again, from memory: stores at addresses that nobody knows beforehand
-        # share their code in the emulator, which compiles three times as fast.
-        place = self._place(range(TOTAL), "u32")
+            emit(f"mad.wide.u32 %at{size + 1}, %ctaid, {size}, %data;")
+        place = self._place(np.arange(TOTAL, dtype=np.uint64), 32)
         emit(f"ld.global.u32 %gid, [%at4+{place}];")
         for size in (2, 4, 8):
             emit(f"mad.wide.u32 %out{8 * size}, %gid, {size}, %out{8 * size};")
 
     # --- operands -----------------------------------------------------------------------------
 
-    def _place(self, values: Sequence[Any], kind: str) -> int:
+    def _place(self, bits: Bits, width: int) -> int:
         """Put numbers in the input array; returns where."""
-        size = _stored_bits(kind) // 8
-        while len(self._data) % 8:
-            self._data.append(0)
+        self._data += bytes(-len(self._data) % 8)
         place = len(self._data)
-        for value in values:
-            self._data += encode(value, kind).to_bytes(size, "little")
+        self._data += bits.astype(f"u{width // 8}").tobytes()
         return place
 
-    def _loaded(self, values: Sequence[Any], kind: str, base: str, spelling: str) -> str:
-        place = self._place(values, kind)
-        if kind == "pred":
-            number, truth = self.t.register("b32"), self.t.register("pred")
-            self.t.emit(f"ld.global.b32 {number}, [{base}+{place}];")
-            self.t.emit(f"setp.ne.b32 {truth}, {number}, 0;")
-            return truth
-        register = self.t.register(kind if spelling == "typed" else f"b{_stored_bits(kind)}")
-        loaded = kind if is_float(kind) or kind[0] in "us" and "x" not in kind else ""
-        if not loaded or spelling != "typed" or kind in ("f16", "bf16", "u8", "s8"):
-            loaded = f"b{_stored_bits(kind)}"
-        self.t.emit(f"ld.global.{loaded} {register}, [{base}+{place}];")
-        return register
+    def _loaded(self, bits: Bits, kind: str, base: str, *, typed: bool) -> str:
+        """A register loaded from the input array, spelled with its type or as sm_100 does."""
+        width = _stored_bits(kind)
+        place = self._place(bits, width)
+        spelled = _register_type(kind) if typed and kind != "pred" else f"b{width}"
+        register = self._register(spelled)
+        self._emit(f"ld.global.{spelled} {register}, [{base}+{place}];")
+        return self._truth(register) if kind == "pred" else register
 
-    def _varying(self, values: list[Any], kind: str) -> _Operand:
+    def _truth(self, number: str) -> str:
+        predicate = self._register("pred")
+        self._emit(f"setp.ne.b32 {predicate}, {number}, 0;")
+        return predicate
+
+    def _varying(self, bits: Bits, kind: str) -> _Operand:
         base = f"%at{_stored_bits(kind) // 8}"
-        return _Operand(self._loaded(values, kind, base, "typed"), values)
+        return _Operand(self._loaded(bits, kind, base, typed=True), bits)
 
-    def _uniform(self, values: list[Any], kind: str) -> _Operand:
-        chosen = values[:BLOCKS]
+    def _uniform(self, bits: Bits, kind: str) -> _Operand:
         base = f"%at{_stored_bits(kind) // 8 + 1}"
-        register = self._loaded(chosen, kind, base, "untyped")
-        return _Operand(register, [chosen[g // THREADS] for g in range(TOTAL)])
+        register = self._loaded(bits[:BLOCKS], kind, base, typed=False)
+        return _Operand(register, np.repeat(bits[:BLOCKS], THREADS))
 
-    def _known(self, values: list[Any], domain: Domain) -> _Operand | None:
-        """A value that follows from %tid: one of 16 numbers, picked by its low bits."""
-        kind = domain.kind
-        if bits_of(kind) > 32 and is_float(kind):
+    def _known(self, bits: Bits, kind: str) -> _Operand | None:
+        """One of 16 numbers, picked by the low bits of %tid. 64 bits are 32 extended."""
+        width = bits_of(kind)
+        if width == 64 and is_float(kind):
             return None
-        wide = bits_of(kind) > 32
-        narrow = f"{kind[0]}32" if wide else kind
-        raw = [encode(v, narrow) for v in values[:16]] if not wide else [
-            encode(v, narrow) for v in values[:16]
-        ]
-        t = self.t
-        total, one, lane = (t.register("b32") for _ in range(3))
-        t.emit(f"mov.b32 {total}, 0;", f"and.b32 {lane}, %tid, 15;")
-        for i, number in enumerate(raw):
-            t.emit(f"xor.b32 {one}, {lane}, {i};", f"min.u32 {one}, {one}, 1;")
-            t.emit(f"sub.s32 {one}, {one}, 1;", f"and.b32 {one}, {one}, {number};")
-            t.emit(f"or.b32 {total}, {total}, {one};")
-        result = total
+        total, one, lane = (self._register("b32") for _ in range(3))
+        self._emit(f"mov.b32 {total}, 0;", f"and.b32 {lane}, %tid, 15;")
+        for i, number in enumerate(bits[:16]):
+            self._emit(f"xor.b32 {one}, {lane}, {i};", f"min.u32 {one}, {one}, 1;")
+            self._emit(f"sub.s32 {one}, {one}, 1;")
+            self._emit(f"and.b32 {one}, {one}, {int(number) & 0xFFFFFFFF};")
+            self._emit(f"or.b32 {total}, {total}, {one};")
+        chosen = bits[:16]
         if kind == "pred":
-            result = t.register("pred")
-            t.emit(f"setp.ne.u32 {result}, {total}, 0;")
-        elif wide:
-            result = t.register(f"b{bits_of(kind)}")
-            t.emit(f"cvt.{'s64.s32' if kind[0] == 's' else 'u64.u32'} {result}, {total};")
-        elif bits_of(kind) <= 16:
-            result = t.register("b16")
-            t.emit(f"cvt.u16.u32 {result}, {total};")
-        decoded = [decode(b if not wide else wrap(b, narrow) & 2**64 - 1, kind) for b in raw]
-        return _Operand(result, [decoded[g % THREADS % 16] for g in range(TOTAL)])
+            return _Operand(self._truth(total), np.tile(chosen, TOTAL // 16))
+        result = total
+        if width == 64:
+            source = "s32" if kind[0] == "s" else "u32"
+            chosen = np.array([wrap(int(b), source) & 2**64 - 1 for b in chosen], np.uint64)
+            result = self._register("b64")
+            self._emit(f"cvt.{kind[0].replace('b', 'u')}64.{source} {result}, {total};")
+        elif width <= 16:
+            result = self._register("b16")
+            self._emit(f"cvt.u16.u32 {result}, {total};")
+        return _Operand(result, np.tile(chosen, TOTAL // 16))
 
-    def _affine(self, values: list[Any], domain: Domain, step: int) -> _Operand | None:
+    def _affine(self, bits: Bits, domain: Domain, step: int) -> _Operand | None:
         """One number for the block plus a step a thread."""
-        kind = domain.kind
-        if is_float(kind) or "x" in kind or bits_of(kind) < 16 or domain.values:
+        kind, width = domain.kind, bits_of(domain.kind)
+        if is_float(kind) or "x" in kind or width < 16 or domain.values:
             return None
-        start = self._uniform(values, kind)
-        bits = bits_of(kind)
-        t = self.t
-        tid, result = t.register(f"b{bits}"), t.register(f"b{bits}")
-        t.emit(f"mov.b32 {tid}, %tid;" if bits == 32 else f"cvt.u{bits}.u32 {tid}, %tid;")
-        sign = "s" if bits > 16 else "u"
-        t.emit(f"mad.lo.{sign}{bits} {result}, {tid}, {step}, {start.text};")
-        moved = [wrap(v + step * (g % THREADS), kind) for g, v in enumerate(start.values)]
-        return _Operand(result, moved)
+        start = self._uniform(bits, kind)
+        lane, result = self._register(f"b{width}"), self._register(f"b{width}")
+        self._emit(f"mov.b32 {lane}, %tid;" if width == 32 else f"cvt.u{width}.u32 {lane}, %tid;")
+        self._emit(f"mad.lo.s{width} {result}, {lane}, {step}, {start.text};")
+        thread = np.arange(TOTAL, dtype=np.int64) % THREADS
+        moved = start.bits + (thread * step).view(np.uint64)
+        return _Operand(result, moved & np.uint64((1 << width) - 1))
 
-    def _immediate(self, value: Any, kind: str) -> _Operand:
+    @staticmethod
+    def _immediate(value: Any, kind: str) -> _Operand:
+        bits = encode(value, kind)
+        text = str(value)
         if kind in ("f32", "f64"):
-            bits = bits_of(kind)
-            text = f"0{'f' if bits == 32 else 'd'}{encode(value, kind):0{bits // 4}X}"
-        else:
-            text = str(encode(value, kind) if kind[0] != "s" else value)
-        return _Operand(text, [value] * TOTAL)
+            text = f"0f{bits:08X}" if kind == "f32" else f"0d{bits:016X}"
+        return _Operand(text, np.full(TOTAL, bits, np.uint64))
 
     # --- instructions -------------------------------------------------------------------------
 
     def _group(self, domains: tuple[Domain, ...], ops: Sequence[Op]) -> None:
-        tuples = _tuples(domains, self.rng)
-        columns = [list(column) for column in zip(*tuples, strict=True)]
-        shuffled = [self.rng.sample(c, len(c)) for c in columns]
-        varying = [self._varying(c, d.kind) for c, d in zip(columns, domains, strict=True)]
-        uniform = [self._uniform(c, d.kind) for c, d in zip(columns, domains, strict=True)]
-        known = [
-            self._known(c, d) or u for c, d, u in zip(shuffled, domains, uniform, strict=True)
+        kinds = [domain.kind for domain in domains]
+        columns = [
+            np.array([encode(value, kind) for value in column], np.uint64)
+            for column, kind in zip(zip(*_tuples(domains, self.rng), strict=True), kinds, strict=True)
         ]
-        affine = [
-            self._affine(c, d, step) or u
-            for c, d, u, step in zip(shuffled, domains, uniform, (1, -3, 4, 2), strict=False)
-        ]
-        ways = {"varying": varying, "uniform": uniform, "known": known, "affine": affine}
+        varying = [self._varying(c, k) for c, k in zip(columns, kinds, strict=True)]
+        mixed = [self._picked(d) for d in domains]
+        uniform = [self._uniform(c, k) for c, k in zip(mixed, kinds, strict=True)]
+        known, affine = [], []
+        for place, domain in enumerate(domains):
+            bits = self._picked(domain)
+            known.append(self._known(bits, domain.kind) or uniform[place])
+            affine.append(self._affine(bits, domain, (1, -3, 4, 2)[place]) or uniform[place])
+        forms = {"varying": varying, "uniform": uniform, "known": known, "affine": affine}
+        ways = [_Way(name, operands, domains) for name, operands in forms.items()]
+        every = list(forms.values())
         if len(domains) > 1:
-            kinds = [varying, uniform, known, affine]
             for shift in range(2):
-                mixed = [kinds[(2 * i + shift + 1) % 4][i] for i in range(len(domains))]
-                ways[f"mixed {shift}"] = mixed
+                operands = [every[(2 * i + shift + 1) % 4][i] for i in range(len(domains))]
+                ways.append(_Way(f"mixed {shift}", operands, domains))
         for one in ops:
-            for way, operands in ways.items():
-                self._execute(one, way, operands)
+            for way in ways:
+                self._execute(one, way)
             if one.immediates:
-                self._with_immediates(one, [varying, uniform, known, affine])
+                self._with_immediates(one, every)
 
-    def _with_immediates(self, one: Op, kinds: list[list[_Operand]]) -> None:
-        """The last operand as an immediate, the others of each kind in turn."""
+    def _picked(self, domain: Domain) -> Bits:
+        """Sixteen values of a domain, half of them edges."""
+        known = domain.edges()
+        values = self.rng.sample(known, min(8, len(known)))
+        values += [domain.draw(self.rng) for _ in range(16 - len(values))]
+        self.rng.shuffle(values)
+        return np.array([encode(v, domain.kind) for v in values], np.uint64)
+
+    def _with_immediates(self, one: Op, every: list[list[_Operand]]) -> None:
+        """The last operand as an immediate, the others of each form in turn."""
         last = one.operands[-1]
-        if last.kind in ("pred", "f16", "bf16", "u8", "s8") or "x" in last.kind:
+        if not re.fullmatch(r"[usb](16|32|64)|f32|f64", last.kind):
             return
-        literals = [v for v in last.edges() if not (is_float(last.kind) and math.isnan(v))]
-        for number, others in enumerate(kinds if len(one.operands) > 1 else kinds[:1]):
-            value = self.rng.choice(literals)
-            operands = [*others[: len(one.operands) - 1], self._immediate(value, last.kind)]
-            self._execute(one, f"immediate {number}", operands)
+        literals = [v for v in last.edges() if not (isinstance(v, float) and math.isnan(v))]
+        for number, others in enumerate(every if len(one.operands) > 1 else every[:1]):
+            immediate = self._immediate(self.rng.choice(literals), last.kind)
+            operands = [*others[: len(one.operands) - 1], immediate]
+            self._execute(one, _Way(f"immediate {number}", operands, one.operands))
 
-    def _execute(self, one: Op, way: str, operands: list[_Operand]) -> None:
-        results = [self.t.register(kind) for kind in one.results]
-        names = dict(zip("abcf", (o.text for o in operands), strict=False))
-        names |= dict(zip("de", results, strict=False))
-        self.t.emit(re.sub(r"\{(\w)\}", lambda m: names[m[1]], one.template))
+    def _execute(self, one: Op, way: _Way) -> None:
+        results = [self._register(kind) for kind in one.results]
+        names = dict(zip("abcfde", [*way.texts, *[""] * (4 - len(way.texts)), *results], strict=False))
+        self._emit(re.sub(r"\{(\w)\}", lambda m: names[m[1]], one.template))
         places = []
-        for kind, register in zip(one.results, results, strict=True):
-            bits = _stored_bits(kind)
+        for kind, result in zip(one.results, results, strict=True):
+            width, register = _stored_bits(kind), result
             if kind == "pred":
-                number = self.t.register("b32")
-                self.t.emit(f"selp.b32 {number}, 1, 0, {register};")
-                register = number
-            place = self.used[bits]
-            self.used[bits] += 1
-            at = place * TOTAL * bits // 8
-            self.t.emit(f"st.global.b{bits} [%out{bits}+{at}], {register};")
-            places.append((kind, place))
-        self.slots.append(_Slot(one, way, places, operands))
+                register = self._register("b32")
+                self._emit(f"selp.b32 {register}, 1, 0, {result};")
+            at = self.used[width] * TOTAL * width // 8
+            self._emit(f"st.global.b{width} [%out{width}+{at}], {register};")
+            places.append((width, self.used[width]))
+            self.used[width] += 1
+        self.slots.setdefault(one.id, []).append(_Slot(way, places))
 
 
-def parameters(section: Section) -> Iterable[Any]:
-    """The ops of a section as pytest parameters."""
-    import pytest
-
-    return [pytest.param(one, id=one.id) for one in section.ops]
+def parameters(sections: Sequence[Section]) -> list[Any]:
+    """Every op of some sections, as pytest parameters (section, op)."""
+    return [pytest.param(s, one, id=one.id) for s in sections for one in s.ops]
 
 
-def half(bits: int) -> float:
-    """A float16 by its bits."""
-    return F16.decode(bits)
+def pairwise(one: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference for packed operands, from that of their halves."""
+    return lambda *pairs: tuple(one(*halves) for halves in zip(*pairs, strict=True))

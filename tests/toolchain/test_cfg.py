@@ -68,6 +68,12 @@ class TestBlocks:
         ]
         assert successors(cfg) == [(2, 1), (2,), ()]
 
+    def test_a_jump_to_the_end(self):
+        assert successors(graph("@%p1 bra E; ret; E:")) == [(2, 1), (), ()]
+
+    def test_falling_off_the_end(self):
+        assert successors(graph("mov.b32 %r1, 1;")) == [(1,), ()]
+
     def test_an_empty_body(self):
         assert [(b.start, b.end, b.leaves) for b in graph("").blocks] == [(0, 0, True)]
 
@@ -94,6 +100,10 @@ class TestPostdominators:
         assert cfg.postdominators()[0] is None
         assert cfg.postdominators(ignore_leaving=True)[:3] == (1, 3, 3)
 
+    def test_a_return_after_work_counts(self):
+        cfg = graph("@%p1 bra X; mov.b32 %r1, 1; bra K; X: mov.b32 %r1, 2; ret; K: bra J; J: ret;")
+        assert cfg.postdominators(ignore_leaving=True)[0] is None
+
     def test_guarded_return(self):
         cfg = graph("@%p1 ret; mov.b32 %r1, 1; bra K; K: mov.b32 %r1, 2; ret;")
         assert cfg.postdominators() == (None, 2, None)
@@ -118,6 +128,11 @@ class TestOrderAndLoops:
         assert successors(cfg) == [(2, 1), (), (1, 3), (0,)]
         assert cfg.order == (0, 2, 3, 1)
         assert [(loop.header, loop.blocks, loop.depth) for loop in cfg.loops] == [(0, {0, 2, 3}, 1)]
+
+    def test_the_order_keeps_to_the_text(self):
+        arms = "@%p1 bra E; mov.b32 %r1, 1; bra J; E: mov.b32 %r1, 2; J: "
+        again = arms.replace("E", "F").replace("J", "K")
+        assert graph(f"bra S; S: {arms} {again} ret;").order == tuple(range(8))
 
     def test_nested_loops(self):
         cfg = graph(

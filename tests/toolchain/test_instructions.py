@@ -137,6 +137,8 @@ def one(text):
         ("brx.idx %r1, X;", "", "%r1"),
         ("nanosleep.u32 %r1;", "", "%r1"),
         ("activemask.b32 %r1;", "%r1", ""),
+        ("stacksave.u64 %rd1;", "%rd1", ""),
+        ("stackrestore.u64 %rd1;", "", "%rd1"),
         ("elect.sync %r1|%p1, -1;", "%r1 %p1", ""),
         ("ret;", "", ""),
         ("prefetch.global.L2 [%rd1];", "", "%rd1"),

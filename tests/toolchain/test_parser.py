@@ -1,5 +1,6 @@
 """The PTX reader: what it makes of every form that compilers write, and how it refuses the rest."""
 
+import math
 import re
 import struct
 import time
@@ -144,6 +145,8 @@ class TestVariables:
             (".global .s16 v[3] = {-1, 0x10};", struct.pack("<hhh", -1, 16, 0)),
             (".const .f32 v[2] = {0f3F800000, 2.5};", struct.pack("<ff", 1.0, 2.5)),
             (".const .f64 v[2] = {0d4000000000000000, 3};", struct.pack("<dd", 2.0, 3.0)),
+            (".const .f32 v[2] = {1e300, -1e300};", struct.pack("<ff", math.inf, -math.inf)),
+            (".const .f32 v = 0f7F800001;", bytes.fromhex("0100807f")),  # A signalling NaN.
             (".const .f32 v = 0d4000000000000000;", struct.pack("<f", 2.0)),
             (".const .b32 v[2][2] = {{1, 2}, {3, 4}};", struct.pack("<4I", 1, 2, 3, 4)),
             (".global .u8 v[] = {017, 0b101, 255U};", bytes([15, 5, 255])),
@@ -286,7 +289,7 @@ class TestInstructions:
         module = ".func f(.param .b32 a) ; .func (.param .b32 r) g() ;"
         body = (
             "{ .param .b32 r; .param .b32 a;\ncall.uni (r), \ng, \n(\na\n);\n"
-            "call f, (a); call (r), g; call (r), %rd1, (a), proto; }"
+            "call f, (a); call (r), g; call (r), %rd1, (a), proto; call %rd1, proto; }"
             "proto: .callprototype (.param .b32 _) _ (.param .b32 _);"
         )
         found = kernel(body, module)
@@ -296,6 +299,7 @@ class TestInstructions:
             (Vec(()), Symbol("f"), a),
             (r, Symbol("g"), Vec(())),
             (r, Reg("%rd1"), a, Symbol("proto")),
+            (Vec(()), Reg("%rd1"), Vec(()), Symbol("proto")),
         ]
         assert found.labels == {}
 
@@ -343,6 +347,10 @@ class TestLabelsAndScopes:
         ]
         assert found.labels == {"X": 5, "X.2": 1}
         assert (found.registers["%r1"], found.registers["%r1.2"]) == ("b32", "b64")
+
+    def test_a_name_read_and_then_hidden(self):
+        found = kernel("{ mov.b32 %r2, %r1; .reg .b32 %r1; mov.b32 %r2, %r1; }")
+        assert [i.operands[1] for i in found.body] == [Reg("%r1"), Reg("%r1.2")]
 
     def test_a_jump_out_of_a_scope(self):
         found = kernel("{ { bra OUT; } } OUT: ret;")

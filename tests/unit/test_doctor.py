@@ -4,6 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import tilewright
 import tilewright.bench.baselines
 import tilewright.device
 import tilewright.toolchain
@@ -63,6 +64,7 @@ def test_json_says_the_same(tmp_path):
         "NVRTC",
         "nvdisasm",
         "LLVM",
+        "emulator",
     ]
 
 
@@ -92,6 +94,13 @@ def test_nvrtc_that_loads_but_does_not_compile_is_broken(monkeypatch):
         base=True,
         remedy="pip install cuda-bindings nvidia-cuda-nvrtc",
     )
+
+
+def test_an_emulator_that_computes_wrongly_is_broken(monkeypatch):
+    monkeypatch.setattr(tilewright, "emulate", lambda *_, **__: None, raising=False)
+    check = find("emulator")
+    assert (check.works, check.base) == (False, True)
+    assert "computes wrongly" in check.found
 
 
 def test_a_known_gpu_is_named_with_its_table_entry(monkeypatch):

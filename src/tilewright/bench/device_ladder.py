@@ -29,7 +29,7 @@ from tilewright.device.events import EventStopwatch
 from tilewright.device.memory import Arena
 from tilewright.device.probe import DeviceInfo
 from tilewright.device.session import LoadedKernel, open_session
-from tilewright.errors import DeviceError
+from tilewright.errors import DeviceError, ProblemError
 from tilewright.gpus import by_device_name
 from tilewright.kernels import Rung, Tile
 from tilewright.launch import Launch
@@ -77,8 +77,12 @@ class _Set:
 class DeviceLadder:
     """One problem on one GPU, ready to measure rungs on. Use it in a `with` statement.
 
-    Operands are standard normal, from `seed`. Raises DeviceError where there is no GPU, no cuBLAS
-    or not enough memory, and where cuBLAS's own result is not right.
+    Operands are standard normal, from `seed`.
+
+    Raises:
+        ProblemError: operands that do not fit in the GPU's memory.
+        DeviceError: (some from `with`) no GPU, no cuBLAS, too little memory free, or a result of
+            cuBLAS that is not right.
     """
 
     def __init__(
@@ -95,6 +99,8 @@ class DeviceLadder:
         self._budget = budget or Budget()
         self._environment = environment
         self._stack = ExitStack()
+        self._count = rotation_sets(problem.operand_bytes, self.info.l2_bytes)
+        self._check_memory()
         rng = np.random.default_rng(seed)
         m, n, k = problem.m, problem.n, problem.k
         self._a: Floats = rng.standard_normal((m, problem.lda), np.float32)[:, :k]
@@ -111,6 +117,17 @@ class DeviceLadder:
         """The GPU's name in the GPU table, or where it has none there the driver's."""
         known = by_device_name(self.info.name)
         return known.name if known is not None else self.info.name
+
+    def _check_memory(self) -> None:
+        p = self.problem
+        # All sets, and C as it was.
+        needed = self._count * p.operand_bytes + 4 * p.m * p.ldc
+        if needed > self.info.memory_bytes:
+            raise ProblemError(
+                f"m = {p.m}, n = {p.n}, k = {p.k}: {self._count} sets of A, B and C take "
+                f"{needed / 1e9:.3g} GB, {self.info.name} has {self.info.memory_bytes / 1e9:.3g} "
+                "GB: choose smaller sizes"
+            )
 
     def __enter__(self) -> DeviceLadder:
         try:
@@ -134,14 +151,13 @@ class DeviceLadder:
         self._cublas: Cublas = self._stack.enter_context(
             cublas_baseline(int(self._session.stream_handle))
         )
-        count = rotation_sets(self.problem.operand_bytes, self.info.l2_bytes)
         first = _Set(
             a=self._arena.upload(_storage(self._a)),
             b=self._arena.upload(_storage(self._b)),
             c=self._arena.upload(_storage(self._c0)),
         )
         self._c0_there = self._arena.upload(_storage(self._c0))
-        self._sets = [first, *(self._copy(first) for _ in range(count - 1))]
+        self._sets = [first, *(self._copy(first) for _ in range(self._count - 1))]
         self._norms = (row_norms(self._a), column_norms(self._b))
         self._regions = sample_regions(self.problem)
         self._library = self._result(self._library_launch(first))

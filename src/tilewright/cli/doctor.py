@@ -67,6 +67,7 @@ def examine() -> tuple[Check, ...]:
         ),
         ("nvdisasm", "reading machine code", _nvdisasm, "pip install nvidia-cuda-nvdisasm"),
         ("LLVM", "the emulator", _llvm, "pip install llvmlite"),
+        ("emulator", "running without a GPU", _emulator, "mend what is broken above"),
     )
     extra: tuple[tuple[str, str, Callable[[], str], str], ...] = (
         (
@@ -149,6 +150,18 @@ def _llvm() -> str:
     width = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
     version = ".".join(map(str, binding.llvm_version_info))
     return f"LLVM {version}, {binding.get_host_cpu_name()}, {width}-bit vectors"
+
+
+def _emulator() -> str:
+    import numpy as np
+
+    from tilewright import emulate
+
+    out = np.zeros(32, np.float32)
+    emulate(_TRIVIAL_KERNEL, "trivial", grid=1, block=32, args=[out])
+    if not (out == 1).all():
+        raise _Missing("a trivial kernel computes wrongly: please report it")
+    return "a trivial kernel runs"
 
 
 def _cache() -> str:

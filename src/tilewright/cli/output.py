@@ -87,7 +87,14 @@ def print_table(
         width=min(WIDTH, Console().width) if sys.stdout.isatty() else WIDTH,
         highlight=False,
     )
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    table = Table(
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
     for place, (header, justify) in enumerate(columns.items()):
         table.add_column(header, justify=justify, overflow="fold", no_wrap=place == 0)
     for row in rows:

@@ -49,6 +49,9 @@ class NoDevice:
 
     reason: str
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 def probe(ordinal: int = 0) -> DeviceInfo | NoDevice:
     """Return what GPU number `ordinal` is, or why there is none."""

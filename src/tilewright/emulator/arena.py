@@ -82,24 +82,18 @@ class Arena:
         name = f"variable {variable.name} in {variable.space} memory"
         self._segment(number, memory.ctypes.data, 0, variable.size_bytes, name)
 
-    def set_block_segments(self, table: ctypes.Array[state.Segment], shared: int, size: int) -> None:
-        """Point a worker's copy of the table at its own shared memory."""
-        table[state.SHARED_SEGMENT] = state.Segment(shared, 0, size)
-
-    def describe(self, address: int) -> str:
-        """What an address falls in or misses, in words."""
+    def describe(self, address: int, width: int) -> str:
+        """Say which array `width` bytes at an address miss, and by how much."""
         number, offset = address >> state.SEGMENT_SHIFT, address & ((1 << state.SEGMENT_SHIFT) - 1)
         piece = self.pieces.get(number)
         if piece is None:
-            return "the address belongs to no array (an uninitialised or null pointer?)"
+            return "it belongs to no array (an uninitialised or null pointer?)"
         place = offset - piece.first
         if place > 1 << (state.SEGMENT_SHIFT - 1):  # went below the start of the next segment
             place -= 1 << state.SEGMENT_SHIFT
+        whole = f"{piece.name}, which has {piece.size} bytes"
         if place < 0:
-            return f"{-place} bytes before the start of {piece.name}"
+            return f"{-place} bytes before the start of {whole}"
         if place >= piece.size:
-            return (
-                f"{place - piece.size} bytes past the end of {piece.name}, "
-                f"which has {piece.size} bytes"
-            )
-        return f"byte {place} of {piece.name}, which has {piece.size} bytes"
+            return f"{place - piece.size} bytes past the end of {whole}"
+        return f"its last {place + width - piece.size} bytes are past the end of {whole}"

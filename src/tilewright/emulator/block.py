@@ -31,6 +31,7 @@ from tilewright.emulator.codegen import (
 from tilewright.emulator.frame import Frame
 from tilewright.emulator.lanes import UNIFORM, VARYING, Affine, Known, Shape, affine, constant, join
 from tilewright.emulator.signature import lane_type
+from tilewright.emulator.order import by_result
 from tilewright.emulator.plan import Plan
 if TYPE_CHECKING:
     from tilewright.emulator.ops.memory import Group
@@ -166,20 +167,23 @@ class BlockCode:
 
     def save(self) -> None:
         """Store the registers that later blocks read."""
+        saves: list[list[ir.Instruction]] = []
         for name in self.written:
             if name in self.plan.live[self.number]:
-                self._save_one(name, self.env[name])
+                saves.append(self._save_one(name, self.env[name]))
         self.written.clear()
+        # All first halves, then all second ones: half as many values are in use at a time.
+        ordered = [part[c] for c in range(self.e.chunks) for part in saves if c < len(part)]
+        by_result(self.b.block, ordered)
 
-    def _save_one(self, name: str, value: Value) -> None:
+    def _save_one(self, name: str, value: Value) -> list[ir.Instruction]:
         shape = self.plan.shapes[name]
         if isinstance(shape, Known):
-            return
+            return []
         if isinstance(shape, Affine):
-            self.frame.store_scalar(self.e, name, self._scalar_for(value, shape))
-            return
+            return self.frame.store_scalar(self.e, name, self._scalar_for(value, shape))
         mask = self.mask if self.divergent else None
-        self.frame.store_chunks(self.e, name, self.e.vector(value), mask)
+        return self.frame.store_chunks(self.e, name, self.e.vector(value), mask)
 
     def _scalar_for(self, value: Value, shape: Affine) -> ir.Value:
         have = affine(value.shape)

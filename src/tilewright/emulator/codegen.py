@@ -63,6 +63,11 @@ def integer_of(lane: ir.Type) -> ir.IntType:
     return INTS[bits_of(lane)]
 
 
+def nothing(kind: ir.Type) -> ir.Constant:
+    """A constant of which nothing is used; zero, which LLVM writes in one word."""
+    return ir.Constant(kind, None)
+
+
 class Emitter:
     """An LLVM builder that knows lanes, and the warp index of the code being built."""
 
@@ -71,9 +76,33 @@ class Emitter:
         self.b = builder
         self.warps = warps
         self.width = width
-        self.chunks = WARP // width
         self.warp_index: ir.Value | None = None
         self._tables: dict[tuple[bytes, str], ir.GlobalVariable] = {}
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that make a warp."""
+        return WARP // self.width
+
+    def joined(self, chunks: Sequence[ir.Value]) -> ir.Value:
+        """All 32 lanes as one vector."""
+        parts = list(chunks)
+        while len(parts) > 1:
+            count = 2 * parts[0].type.count
+            mask = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.b.shuffle_vector(x, y, mask) for x, y in pairs]
+        return parts[0]
+
+    def divided(self, whole: ir.Value) -> tuple[ir.Value, ...]:
+        """A vector of 32 lanes as chunks."""
+        if self.chunks == 1:
+            return (whole,)
+        kind = ir.VectorType(I32, self.width)
+        return tuple(
+            self.b.shuffle_vector(whole, nothing(whole.type), ir.Constant(kind, list(part)))
+            for part in self.parts(range(WARP))
+        )
 
     # --- constants --------------------------------------------------------------------------
 
@@ -167,9 +196,8 @@ class Emitter:
         kind = ir.VectorType(scalar.type, self.width)
         if isinstance(scalar, ir.Constant):
             return ir.Constant(kind, [scalar.constant] * self.width)
-        one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-        mask = ir.Constant(ir.VectorType(I32, self.width), [0] * self.width)
-        return self.b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), mask)
+        one = self.b.insert_element(nothing(kind), scalar, ir.Constant(I32, 0))
+        return self.b.shuffle_vector(one, nothing(kind), nothing(ir.VectorType(I32, self.width)))
 
     def cast(self, value: ir.Value, lane: ir.Type) -> ir.Value:
         """Reinterpret the bits of each lane; integers change width by dropping or zero-filling."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import threading
 import time
@@ -74,13 +75,16 @@ def run(
     )
 
 
-def _blocks(launch: Launch, sample: Sequence[int] | None) -> npt.NDArray[np.int64]:
+def _blocks(launch: Launch, sample: Sequence[int] | None) -> range | list[int]:
     if sample is None:
-        return np.arange(launch.blocks, dtype=np.int64)
-    blocks = np.asarray(sample, dtype=np.int64)
-    if blocks.ndim != 1 or (blocks.size and not 0 <= blocks.min() <= blocks.max() < launch.blocks):
+        return range(launch.blocks)
+    try:
+        blocks = [operator.index(number) for number in sample]
+    except TypeError:
+        blocks = [-1]
+    if len({*blocks}) < len(blocks) or any(not 0 <= n < launch.blocks for n in blocks):
         raise LaunchError(
-            f"sample {list(sample)!r}: expected block numbers from 0 to {launch.blocks - 1} "
+            f"sample {sample!r}: expected different block numbers from 0 to {launch.blocks - 1} "
             f"(x + y * {launch.grid[0]} + …) of the grid {launch.grid}"
         )
     return blocks
@@ -180,13 +184,11 @@ class _Session:
             self.error = error
             self.stop.value = 1
 
-    def run(
-        self, blocks: npt.NDArray[np.int64], workers: int, progress: Progress | None
-    ) -> None:
+    def run(self, blocks: Sequence[int], workers: int, progress: Progress | None) -> None:
         """Run blocks, several at a time, until they are done or one fails."""
         size = max(1, min(64, len(blocks) // (8 * workers)))
-        chunks = [blocks[i : i + size] for i in range(0, len(blocks), size)]
-        queue = iter(chunks)
+        starts = range(0, len(blocks), size)
+        queue = (np.asarray(blocks[i : i + size], np.int64) for i in starts)
         done = 0
 
         def take() -> npt.NDArray[np.int64] | None:
@@ -210,7 +212,7 @@ class _Session:
                     if progress is not None:
                         progress(done, len(blocks))
 
-        count = min(workers, len(chunks))
+        count = min(workers, len(starts))
         if count <= 1:
             work()
         else:

@@ -14,7 +14,7 @@ from tilewright.emulator.lanes import UNIFORM, WARP, Affine, Known, Shape, Table
 from tilewright.emulator.signature import lane_type
 from tilewright.errors import UnsupportedError
 from tilewright.launch import Launch
-from tilewright.toolchain.ptx.ir import Function, Module, Variable
+from tilewright.toolchain.ptx.ir import Function, Mem, Module, Operand, Pair, Symbol, Variable, Vec
 
 if TYPE_CHECKING:
     from tilewright.emulator.block import BlockCode
@@ -24,38 +24,44 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+def grid_bits(blocks: int) -> int:
+    """Bits that number `blocks` blocks, rounded up so that one build serves many grids."""
+    return next(bits for bits in (8, 16, 31) if blocks <= 1 << bits)
+
+
 class Layout:
     """Addresses of a kernel's variables, and what `%tid` and its kin are, for one launch shape."""
 
     def __init__(self, module: Module, function: Function, launch: Launch) -> None:
         self.function = function
         self.launch = launch
+        self._variables = _all_variables(module, function)
         self.warps = -(-launch.threads // WARP)
         self.symbols: dict[str, int] = {}
         self.spaces: dict[str, str] = {}
-        self.static_shared = self._place(module, "shared")
+        self.static_shared = self._place("shared")
         self.shared_bytes = self.static_shared + launch.shared_bytes
-        self.local_frame = self._place(module, "local")
+        self.local_frame = self._place("local")
         self.params, self.param_bytes = self._parameters()
-        self.globals = tuple(
-            v for v in _all_variables(module, function) if v.space in ("global", "const")
-        )
+        self.globals = (*self.variables("global"), *self.variables("const"))
         for number, variable in enumerate(self.globals):
             self._name(variable, (state.FIRST_ARRAY + number) << state.SEGMENT_SHIFT)
         self._threads = self._thread_tables()
         frames = self.thread_numbers() * np.uint64(self.local_frame)
         self.local_window = Known(frames + np.uint64(state.LOCAL_SEGMENT << state.SEGMENT_SHIFT), 64)
 
+    def variables(self, space: str) -> list[Variable]:
+        """Return the kernel's variables in a state space, in order."""
+        return [v for v in self._variables if v.space == space]
+
     def _name(self, variable: Variable, address: int) -> None:
         self.symbols[variable.name] = address
         self.spaces[variable.name] = variable.space
 
-    def _place(self, module: Module, space: str) -> int:
+    def _place(self, space: str) -> int:
         used = 0
         dynamic = []
-        for variable in _all_variables(module, self.function):
-            if variable.space != space:
-                continue
+        for variable in self.variables(space):
             if variable.size_bytes == 0:
                 dynamic.append(variable)
                 continue
@@ -128,9 +134,8 @@ class Layout:
         if number is not None:
             return constant(number, 32, self.warps)
         if name.startswith(("%ctaid.", "%clusterid.")):
-            # Rounded up, so that one build serves grids of about the same size.
-            most = self.launch.grid["xyz".index(name[-1])] - 1
-            return Affine((0,) * WARP, (1 << most.bit_length()) - 1)
+            blocks = self.launch.grid["xyz".index(name[-1])]
+            return Affine((0,) * WARP, (1 << grid_bits(blocks)) - 1)
         return UNIFORM
 
     def symbol_shape(self, name: str) -> Shape:
@@ -141,19 +146,43 @@ class Layout:
 
 
 def _all_variables(module: Module, function: Function) -> list[Variable]:
-    return [*module.variables.values(), *function.variables]
+    """The variables that a kernel names, or that its variables' initial values point to."""
+    declared = {v.name: v for v in (*module.variables.values(), *function.variables)}
+    todo = [name for ins in function.body for o in ins.operands for name in symbols(o)]
+    named: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in declared and name not in named:
+            named.add(name)
+            todo += [s.name for s in declared[name].relocations.values()]
+    return [v for v in declared.values() if v.name in named]
+
+
+def symbols(operand: Operand) -> list[str]:
+    """The variables and labels that an operand names."""
+    match operand:
+        case Symbol(name):
+            return [name]
+        case Mem(base):
+            return symbols(base)
+        case Vec(items):
+            return [name for item in items for name in symbols(item)]
+        case Pair(first, second):
+            return symbols(first) + symbols(second)
+        case _:
+            return []
 
 
 def masked_store(
     e: Emitter, chunk: ir.Value, place: ir.Value, align: int, mask: ir.Value
-) -> None:
+) -> ir.Instruction:
     """Store the lanes of a chunk that `mask` has."""
     name = f"llvm.masked.store.{mangled(chunk.type)}.p0"
     types = [chunk.type, PTR, I32, mask.type]
     function = e.module.globals.get(name) or ir.Function(
         e.module, ir.FunctionType(ir.VoidType(), types), name
     )
-    e.b.call(function, [chunk, place, ir.Constant(I32, align), mask])
+    return e.b.call(function, [chunk, place, ir.Constant(I32, align), mask])
 
 
 class Frame:
@@ -201,31 +230,29 @@ class Frame:
             ],
         )
 
-    def store_scalar(self, e: Emitter, name: str, scalar: ir.Value) -> None:
+    def store_scalar(self, e: Emitter, name: str, scalar: ir.Value) -> list[ir.Instruction]:
         """Save the scalar part of a register."""
         if scalar.type == I1:
             scalar = e.b.zext(scalar, I8)
-        e.b.store(scalar, self._slot(e, name))
+        return [e.b.store(scalar, self._slot(e, name))]
 
     def store_chunks(
         self, e: Emitter, name: str, chunks: tuple[ir.Value, ...], mask: ir.Value | None = None
-    ) -> None:
-        """Save a register: all lanes, or those of `mask`."""
+    ) -> list[ir.Instruction]:
+        """Save a register, all lanes or those of `mask`; returns the stores, one a chunk."""
         if self.types[name] == I1:
             bits = e.mask_bits(chunks)
             if mask is not None:
                 old = e.b.load(self._slot(e, name), typ=I32)
                 bits = e.b.or_(e.b.and_(bits, mask), e.b.and_(old, e.b.not_(mask)))
-            e.b.store(bits, self._slot(e, name))
-            return
+            return [e.b.store(bits, self._slot(e, name))]
         step = e.width * bits_of(self.types[name]) // 8
         align = min(64, step)
-        masks = [None] * e.chunks if mask is None else e.mask_chunks(mask)
-        for c, (chunk, part) in enumerate(zip(chunks, masks, strict=True)):
-            if part is None:
-                e.b.store(chunk, self._slot(e, name, c * step), align=align)
-            else:
-                masked_store(e, chunk, self._slot(e, name, c * step), align, part)
+        places = [self._slot(e, name, c * step) for c in range(e.chunks)]
+        if mask is None:
+            return [e.b.store(c, p, align=align) for c, p in zip(chunks, places, strict=True)]
+        parts = zip(chunks, places, e.mask_chunks(mask), strict=True)
+        return [masked_store(e, chunk, place, align, part) for chunk, place, part in parts]
 
     def special(self, block: BlockCode, name: str) -> Value:
         """A special register's value."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.emulator.frame import symbols
 from tilewright.emulator.lanes import BITS
 from tilewright.emulator.ops.table import unsupported
 from tilewright.toolchain.ptx.ir import (
@@ -110,8 +111,10 @@ def _jump(ins: Instruction, label: str, guard: Guard | None) -> Instruction:
 
 def _named(ins: Instruction) -> bool:
     """Whether an instruction names a variable."""
-    return any(isinstance(o, Symbol) or (isinstance(o, Mem) and isinstance(o.base, Symbol))
-               for o in ins.operands)
+    return any(
+        isinstance(o, Symbol) or (isinstance(o, Mem) and isinstance(o.base, Symbol))
+        for o in ins.operands
+    )
 
 
 class _Inliner:
@@ -235,9 +238,7 @@ def _params(kernel: Function) -> dict[str, Variable]:
     return {p.name: p for p in kernel.params}
 
 
-def _pairs(
-    formals: Sequence[Variable], actuals: Operand
-) -> list[tuple[Variable, Operand | None]]:
+def _pairs(formals: Sequence[Variable], actuals: Operand) -> list[tuple[Variable, Operand | None]]:
     """Parameters with what a call passes for them; None for what it leaves out."""
     items = actuals.items if isinstance(actuals, Vec) else (actuals,)
     return [(f, items[i] if i < len(items) else None) for i, f in enumerate(formals)]
@@ -254,13 +255,15 @@ def _registers_of(
     for ins in body:
         access = _whole_access(ins)
         for operand in ins.operands:
-            for name in _symbols(operand):
+            for name in symbols(operand):
                 if name not in sizes:
                     continue
                 value = access[1] if access is not None and access[0] == name else None
                 kind = registers.get(value.name) if isinstance(value, Reg) else None
-                if value is None or BITS[ins.types[-1]] != sizes[name] or (
-                    kind is not None and BITS[kind] != sizes[name]
+                if (
+                    value is None
+                    or BITS[ins.types[-1]] != sizes[name]
+                    or (kind is not None and BITS[kind] != sizes[name])
                 ):
                     del sizes[name]
     return {name: f"b{bits}" for name, bits in sizes.items()}
@@ -279,24 +282,10 @@ def _whole_access(ins: Instruction) -> tuple[str, Operand] | None:
     return memory.base.name, value
 
 
-def _symbols(operand: Operand) -> list[str]:
-    match operand:
-        case Symbol(name):
-            return [name]
-        case Mem(base):
-            return _symbols(base)
-        case Vec(items):
-            return [name for item in items for name in _symbols(item)]
-        case Pair(first, second):
-            return _symbols(first) + _symbols(second)
-        case _:
-            return []
-
-
 def _lowered(ins: Instruction, registers: Mapping[str, str], variables: set[str]) -> Instruction:
     """An access to a param variable as a move, or as one to local memory."""
     if ins.space != "param" or variables.isdisjoint(
-        name for operand in ins.operands for name in _symbols(operand)
+        name for operand in ins.operands for name in symbols(operand)
     ):
         return ins
     access = _whole_access(ins)
@@ -304,7 +293,4 @@ def _lowered(ins: Instruction, registers: Mapping[str, str], variables: set[str]
         return replace(ins, space="local")
     name, value = access
     pair = (Reg(name), value) if ins.opcode == "st" else (value, Reg(name))
-    return replace(
-        ins, opcode="mov", types=(registers[name],), space=None, flags=(), operands=pair
-    )
-
+    return replace(ins, opcode="mov", types=(registers[name],), space=None, flags=(), operands=pair)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.emulator.frame import Frame, Layout
+from tilewright.emulator.frame import Frame, Layout, grid_bits
 from tilewright.emulator.inline import inline_calls
 from tilewright.emulator.jit import Compiled, compile_modules, host
 from tilewright.emulator.lanes import Source
@@ -68,7 +68,7 @@ def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
         LaunchError: a kernel that was compiled for another block size.
     """
     digest = hashlib.sha256(artifact.ptx.encode()).digest()
-    sizes = tuple((n - 1).bit_length() for n in launch.grid)
+    sizes = tuple(grid_bits(n) for n in launch.grid)
     key = (digest, artifact.symbol, launch.block, sizes, launch.shared_bytes, counting)
     with _lock:
         if key not in _programs:

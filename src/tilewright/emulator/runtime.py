@@ -11,7 +11,7 @@ from __future__ import annotations
 from tilewright.emulator import state
 from tilewright.emulator.state import Fault, Status, offset
 
-SPACES = {"generic": 0, "global": 0, "const": 0, "shared": 1, "local": 2, "param": 3}
+SPACES = {"generic": 0, "global": 0, "const": 0, "shared": 1, "local": 2}
 
 
 def _field(name: str, kind: str, into: str | None = None) -> str:
@@ -48,7 +48,7 @@ def _translate() -> str:
 ; The host pointer of `width` bytes at an address of a state space; null if they are in no array.
 define ptr @tw_translate(ptr %ctx, i32 %space, i64 %address, i64 %width, i32 %thread) noinline {{
 entry:
-  switch i32 %space, label %in.segments [ i32 1, label %in.shared  i32 2, label %in.local  i32 3, label %in.param ]
+  switch i32 %space, label %in.segments [ i32 1, label %in.shared  i32 2, label %in.local ]
 in.segments:
 {_field("segments", "ptr")}{_field("segment_count", "i64")}
   %high = lshr i64 %address, {shift}
@@ -76,14 +76,10 @@ in.local:
   %mine = add i64 %local, %frames
   %local.pointer = add i64 %mine, %address
   br label %check
-in.param:
-{_field("params", "i64")}
-  %param.pointer = add i64 %params, %address
-  br label %check
 check:
-  %start = phi i64 [ %from, %in.segments ], [ %short, %in.shared ], [ %address, %in.local ], [ %address, %in.param ]
-  %bytes = phi i64 [ %size, %in.segments ], [ %shared_bytes, %in.shared ], [ %local_frame, %in.local ], [ 4096, %in.param ]
-  %place = phi i64 [ %pointer, %in.segments ], [ %shared.pointer, %in.shared ], [ %local.pointer, %in.local ], [ %param.pointer, %in.param ]
+  %start = phi i64 [ %from, %in.segments ], [ %short, %in.shared ], [ %address, %in.local ]
+  %bytes = phi i64 [ %size, %in.segments ], [ %shared_bytes, %in.shared ], [ %local_frame, %in.local ]
+  %place = phi i64 [ %pointer, %in.segments ], [ %shared.pointer, %in.shared ], [ %local.pointer, %in.local ]
   %fits = icmp uge i64 %bytes, %width
   %room = sub i64 %bytes, %width
   %inside = icmp ule i64 %start, %room
@@ -98,7 +94,8 @@ check:
 def _lane_access(name: str, copy: str) -> str:
     """A loop over the active lanes that checks, then copies `width` bytes."""
     return f"""
-; Lane by lane: {name} `width` bytes at addresses[lane] + extra, a multiple of `align`. False, with the fault noted, if one fails.
+; Lane by lane: {name} `width` bytes at addresses[lane] + extra. `align` bytes there must exist, and
+; the address be a multiple of it. False, with the fault noted, if one fails.
 define i1 @{name}(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 %extra, i64 %width, i64 %align, i32 %mask, i32 %warp, i32 %pc) noinline {{
 entry:
   %base = shl i32 %warp, 5
@@ -120,7 +117,7 @@ run:
   br i1 %aligned, label %translate, label %misaligned
 translate:
   %thread = add i32 %base, %lane
-  %pointer = call ptr @tw_translate(ptr %ctx, i32 %space, i64 %address, i64 %width, i32 %thread)
+  %pointer = call ptr @tw_translate(ptr %ctx, i32 %space, i64 %address, i64 %align, i32 %thread)
   %bad = icmp eq ptr %pointer, null
   br i1 %bad, label %outside, label %access
 access:

@@ -37,7 +37,7 @@ class Translator:
     """Builds the module of one kernel. `counting` adds the events that observers read."""
 
     def __init__(self, plan: Plan, frame: Frame, width: int, *, counting: bool) -> None:
-        self.plan, self.frame, self.counting = plan, frame, counting
+        self.plan, self.frame, self.width, self.counting = plan, frame, width, counting
         self.module = ir.Module(name="kernel")
         signature = ir.FunctionType(I32, [PTR, PTR, I32])
         self.function = ir.Function(self.module, signature, "tw_warp")
@@ -193,6 +193,8 @@ class Translator:
     def _block(self, number: int) -> None:
         b = self.b
         b.position_at_end(self.labels[number])
+        # Few lanes run a divergent block, seldom: short code matters there, not fast code.
+        self.e.width = WARP if self.plan.divergent[number] else self.width
         code = BlockCode(self.e, self.plan, self.frame, number)
         if not code.always_full:
             code.mask = b.load(self.mask, typ=I32)

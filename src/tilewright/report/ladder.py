@@ -31,7 +31,7 @@ def ladder_table(records: Sequence[LadderRecord], published_cublas: Mapping[str,
     first = records[0]
     device = first.backend == "device"
     published = any(r.published_gflops is not None for r in records)
-    columns: dict[str, Justify] = {"rung": "left", "right": "left"}
+    columns: dict[str, Justify] = {"rung": "left"}
     heads = ["error/\nbound", "regs", "occu-\npancy", "sectors/\nrequest", "bytes/\nFMA"]
     heads += ["waves/\nFMA", "instr/\nFMA"]
     if device:
@@ -57,12 +57,11 @@ def _title(record: LadderRecord) -> str:
 
 
 def _counts(r: LadderRecord) -> tuple[str, ...]:
-    error = "-"
-    if r.max_error is not None and r.error_bound:
-        error = f"{r.max_error / r.error_bound:.2g}"
+    error = "right" if r.verified else "WRONG"
+    if r.verified and r.max_error is not None and r.error_bound:
+        error = f"{r.max_error / r.error_bound:.4f}"
     head = (
         r.rung,
-        "yes" if r.verified else "NO",
         error,
         "-" if r.registers is None else str(r.registers),
         "-" if r.occupancy is None else f"{r.occupancy:.0%}",
@@ -103,7 +102,8 @@ def _published(r: LadderRecord, cublas: Mapping[str, float]) -> tuple[str, str]:
 
 def _notes(records: Sequence[LadderRecord], *, device: bool, published: bool) -> tuple[str, ...]:
     notes = [
-        "right: every element checked lies within the float32 error bound of a float64 result. "
+        "error/bound: the largest error of the elements checked, against a float64 result, as a "
+        "share of what float32 may err; at most 1 is right.",
         "Bytes of global memory (in whole sectors) are for a multiply-add of one thread; waves "
         "(passes through the banks of shared memory) and instructions for one of a warp.",
         "~ derived from the PTX: ptxas may join accesses, and its instructions are its own. "

@@ -97,7 +97,7 @@ def group_loads(body: Sequence[Instruction], block: Block) -> dict[int, Group]:
             groups[pc] = group
         elif ins.opcode in ("st", "atom", "red"):
             for space in _may_write(ins):
-                epochs[space] += 1
+                epochs[space] = epochs.get(space, 0) + 1
         for name in defs_uses(ins)[0]:
             versions[name] = versions.get(name, 0) + 1
     return groups

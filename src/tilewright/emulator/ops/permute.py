@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import I8, I32, I64, PTR, Emitter, bits_of, mangled
+from tilewright.emulator.codegen import I8, I32, I64, PTR, Emitter, bits_of, mangled, nothing
 
 if TYPE_CHECKING:
     from tilewright.emulator.ops.memory import Group
@@ -100,7 +100,7 @@ def _shuffle(
     second: tuple[ir.Value, list[int | None]] | None,
 ) -> tuple[ir.Value, list[int | None]]:
     vector, lanes = first
-    other = ir.Constant(vector.type, ir.Undefined)
+    other = nothing(vector.type)
     indices = list(lanes)
     if second is not None:
         other, more = second
@@ -124,13 +124,13 @@ def _grown(e: Emitter, vector: ir.Value) -> ir.Value:
     if count == e.width:
         return vector
     mask = ir.Constant(ir.VectorType(I32, e.width), [min(i, count - 1) for i in range(e.width)])
-    return e.b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), mask)
+    return e.b.shuffle_vector(vector, nothing(vector.type), mask)
 
 
 def _gathered(e: Emitter, group: Group, lane: ir.Type, places: tuple[int, ...]) -> ir.Value:
     """Element by element, where the places are too far apart for shuffles."""
     kind = ir.VectorType(lane, e.width)
-    vector: ir.Value = ir.Constant(kind, ir.Undefined)
+    vector: ir.Value = nothing(kind)
     for number, place in enumerate(places):
         element = _element(e, group, lane, place)
         vector = e.b.insert_element(vector, element, ir.Constant(I32, number))

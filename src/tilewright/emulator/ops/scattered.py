@@ -1,7 +1,7 @@
 """Accesses at addresses that are anything, as one LLVM function for each kind of access.
 
-    tw_load_<space>_<type>x<n>(context, addresses…, mask, warp, pc) -> {ok, values…}
-    tw_store_<space>_<type>x<n>(context, addresses…, values…, mask, warp, pc) -> ok
+    tw_load_<space>_<type>x<n>(context, addresses, mask, warp, pc) -> {ok, values…}
+    tw_store_<space>_<type>x<n>(context, addresses, values…, mask, warp, pc) -> ok
 
 Each checks all lanes at once: for shared and local memory against the window, for the rest that
 they fall in one array. Then it gathers or scatters. Where the check fails the runtime goes lane by
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.emulator import state
-from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, bits_of, mangled
+from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, bits_of, mangled, nothing
 from tilewright.emulator.lanes import WARP
 from tilewright.emulator.runtime import SPACES
 
@@ -47,32 +47,36 @@ class Access:
 
 def load(t: Translator, access: Access, addresses: Chunks, mask: ir.Value, pc: int) -> list[Chunks]:
     """Emit a load; returns the chunks of each vector element."""
-    vector = ir.VectorType(access.lane, t.e.width)
-    count = t.e.chunks * access.vector
-    result = ir.LiteralStructType([I1, *[vector] * count])
-    values = _call(t, access, "load", result, [*addresses], mask, pc, _build_load)
-    chunks = [t.b.extract_value(values, 1 + i) for i in range(count)]
-    return [chunks[i : i + t.e.chunks] for i in range(0, count, t.e.chunks)]
+    answer = _call(t, access, "load", [t.e.joined(addresses)], mask, pc)
+    return [t.e.divided(t.b.extract_value(answer, 1 + i)) for i in range(access.vector)]
 
 
 def store(
-    t: Translator, access: Access, addresses: Chunks, values: Sequence[Chunks], mask: ir.Value,
+    t: Translator,
+    access: Access,
+    addresses: Chunks,
+    values: Sequence[Chunks],
+    mask: ir.Value,
     pc: int,
 ) -> None:
     """Emit a store of each vector element's chunks."""
-    flat = [chunk for element in values for chunk in element]
-    _call(t, access, "store", ir.LiteralStructType([I1]), [*addresses, *flat], mask, pc, _build_store)
+    _call(t, access, "store", [t.e.joined(v) for v in (addresses, *values)], mask, pc)
 
 
-def _call(t, access, way, result, values, mask, pc, build):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913
+def _call(
+    t: Translator, access: Access, way: str, values: Chunks, mask: ir.Value, pc: int
+) -> ir.Value:
+    """Call the function, made where it is not there yet; go to the fault exit if it failed."""
     name = access.name(way)
     function = t.module.globals.get(name)
     if function is None:
+        elements = [ir.VectorType(access.lane, WARP)] * (access.vector if way == "load" else 0)
         types = [PTR, *(v.type for v in values), I32, I32, I32]
-        function = ir.Function(t.module, ir.FunctionType(result, types), name)
+        kind = ir.FunctionType(ir.LiteralStructType([I1, *elements]), types)
+        function = ir.Function(t.module, kind, name)
         function.linkage = "internal"
         function.attributes.add("noinline")
-        build(_Body(t, function, access))
+        {"load": _build_load, "store": _build_store}[way](_Body(t, function, access))
     pc_value = ir.Constant(I32, pc)
     answer = t.b.call(function, [t.frame.context, *values, mask, t.e.warp_index, pc_value])
     good = t.function.append_basic_block()
@@ -87,7 +91,7 @@ class _Body:
     def __init__(self, t: Translator, function: ir.Function, access: Access) -> None:
         self.t, self.function, self.access = t, function, access
         self.b = ir.IRBuilder(function.append_basic_block("entry"))
-        self.e = Emitter(t.module, self.b, t.e.warps, t.e.width)
+        self.e = Emitter(t.module, self.b, t.e.warps, WARP)
         self.context, *values, self.mask, self.warp, self.pc = function.args
         self.addresses = values[: self.e.chunks]
         self.values = values[self.e.chunks :]
@@ -140,9 +144,11 @@ class _Body:
         highest = self._reduced("umax", self.active(0))
         bits = self._reduced("or", self.active(0))
         host, first, length, low = segment_of(b, self.field, lowest)
-        span = b.add(b.sub(highest, lowest), ir.Constant(I64, bytes_))
-        fits = b.icmp_unsigned("<=", span, length)
-        inside = b.icmp_unsigned("<=", b.sub(low, first), b.sub(length, span))
+        # No sum that could wrap: lanes may hold any addresses, far apart.
+        span, room = b.sub(highest, lowest), b.sub(length, ir.Constant(I64, bytes_))
+        fits = b.icmp_unsigned(">=", length, ir.Constant(I64, bytes_))
+        fits = b.and_(fits, b.icmp_unsigned("<=", span, room))
+        inside = b.icmp_unsigned("<=", b.sub(low, first), b.sub(room, span))
         odd = b.and_(bits, ir.Constant(I64, bytes_ - 1))
         even = b.icmp_unsigned("==", odd, ir.Constant(I64, 0))
         delta = e.splat(b.sub(b.add(host, low), lowest))
@@ -225,7 +231,7 @@ def _build_load(body: _Body) -> None:
 
 
 def _packed(b: ir.IRBuilder, kind: ir.Type, ok: ir.Value, chunks: Chunks) -> ir.Value:
-    total = b.insert_value(ir.Constant(kind, ir.Undefined), ok, 0)
+    total = b.insert_value(nothing(kind), ok, 0)
     for number, chunk in enumerate(chunks):
         total = b.insert_value(total, chunk, 1 + number)
     return total
@@ -267,7 +273,7 @@ def gather(
 
     def one(pointer: ir.Value, mask: ir.Value) -> ir.Value:
         moved = e.b.add(pointer, e.const(pointer, offset)) if offset else pointer
-        args = [e.b.inttoptr(moved, where), align, mask, ir.Constant(kind, ir.Undefined)]
+        args = [e.b.inttoptr(moved, where), align, mask, nothing(kind)]
         return e.b.call(function, args)
 
     return e.map(one, pointers, masks)

@@ -11,7 +11,7 @@ from tilewright.emulator.codegen import I1, I8, I16, I32, I64, Value, bits_of
 from tilewright.emulator.lanes import UNIFORM, WARP
 from tilewright.emulator.ops.integers import maximum, minimum
 from tilewright.emulator.ops.table import unsupported
-from tilewright.emulator.state import Status
+from tilewright.emulator.state import Fault, Status
 from tilewright.toolchain.ptx.ir import Instruction, Operand, Pair
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def barrier(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     if reducing:
         votes = _votes(code, ins, operands.pop())
     number, expected, *_ = [*(_uniform(code, ins, o) for o in operands), ir.Constant(I32, 0)]
+    _require_whole_warp(t, code, pc, number)
     _put(t, code, state.WARP_BARRIER, b.and_(number, ir.Constant(I32, state.BARRIERS - 1)))
     _put(t, code, state.WARP_EXPECTED, expected)
     _put(t, code, state.WARP_BLOCKING, ir.Constant(I32, 0 if "arrive" in ins.flags else 1))
@@ -73,6 +74,22 @@ def barrier(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     after = t.plan.number_at(pc + 1)
     t.park(code.mask, after)
     b.ret(ir.Constant(I32, Status.BARRIER))
+
+
+def _require_whole_warp(t: Translator, code: BlockCode, pc: int, number: ir.Value) -> None:
+    """Fault where some lanes of the warp have returned: the barrier counts whole warps."""
+    if t.plan.full:
+        return
+    b, layout = code.b, t.frame.layout
+    tail = layout.launch.threads - WARP * (layout.warps - 1)
+    last = b.icmp_unsigned("==", t.e.warp_index, ir.Constant(I32, layout.warps - 1))
+    whole = b.select(last, ir.Constant(I32, (1 << tail) - 1), ir.Constant(I32, -1))
+    gone = b.and_(whole, b.not_(code.mask))
+    short, on = (t.function.append_basic_block() for _ in range(2))
+    b.cbranch(b.icmp_unsigned("!=", gone, ir.Constant(I32, 0)), short, on)
+    b.position_at_end(short)
+    t.fault(Fault.BARRIER, ir.Constant(I32, pc), t.first(gone), b.zext(number, I64))
+    b.position_at_end(on)
 
 
 def _votes(code: BlockCode, ins: Instruction, operand: Operand) -> ir.Value:

@@ -40,18 +40,16 @@ shared_tile(int m, int n, int k, float alpha, const float* a, int64 lda, const f
   __shared__ float smem_b[T.bk][T.bn];  // [bk][bn]
 
   // prologue
-  a += block.m0 * lda;
-  b += block.n0;
+  StageA<T> stage_a(smem_a, a, lda, block, tid);
+  StageB<T> stage_b(smem_b, b, ldb, block, tid);
   float acc = 0.0f;
   const auto step = [&](auto depth) {
-    stage<T.threads()>(smem_a, a, lda, block.rows, depth, tid);
-    stage<T.threads()>(smem_b, b, ldb, depth, block.cols, tid);
+    stage_a(depth);
+    stage_b(depth);
     __syncthreads();  // no thread reads a tile that is not whole
 #pragma unroll depth.unroll
     for (int kk = 0; kk < depth; ++kk) acc = fmaf(smem_a[row][kk], smem_b[kk][col], acc);
     __syncthreads();  // no thread overwrites a tile that is still read
-    a += T.bk;
-    b += T.bk * ldb;
   };
 
   // main loop

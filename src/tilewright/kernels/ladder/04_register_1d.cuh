@@ -39,12 +39,12 @@ register_1d(int m, int n, int k, float alpha, const float* a, int64 lda, const f
   __shared__ float smem_b[T.bk][T.bn];  // [bk][bn]
 
   // prologue
-  a += block.m0 * lda;
-  b += block.n0;
+  StageA<T> stage_a(smem_a, a, lda, block, tid);
+  StageB<T> stage_b(smem_b, b, ldb, block, tid);
   float acc[T.tm] = {};  // [tm]
   const auto step = [&](auto depth) {
-    stage<T.threads()>(smem_a, a, lda, block.rows, depth, tid);
-    stage<T.threads()>(smem_b, b, ldb, depth, block.cols, tid);
+    stage_a(depth);
+    stage_b(depth);
     __syncthreads();  // no thread reads a tile that is not whole
 #pragma unroll depth.unroll
     for (int kk = 0; kk < depth; ++kk) {
@@ -53,8 +53,6 @@ register_1d(int m, int n, int k, float alpha, const float* a, int64 lda, const f
       for (int i = 0; i < T.tm; ++i) acc[i] = fmaf(smem_a[row + i][kk], frag_b, acc[i]);
     }
     __syncthreads();  // no thread overwrites a tile that is still read
-    a += T.bk;
-    b += T.bk * ldb;
   };
 
   // main loop

@@ -25,6 +25,7 @@
 #include "lib/depth.cuh"
 #include "lib/epilogue.cuh"
 #include "lib/fragment.cuh"
+#include "lib/stage4.cuh"
 #include "lib/vector.cuh"
 
 template <Tile T>
@@ -45,12 +46,12 @@ vectorized(int m, int n, int k, float alpha, const float* a, int64 lda, const fl
 
   // prologue
   const bool vectors = vectorizable<T>(a, lda, b, ldb, n, block);
-  a += block.m0 * lda;
-  b += block.n0;
+  StageA4<T> stage_a(smem_a, a, lda, block, tid);
+  StageB4<T> stage_b(smem_b, b, ldb, block, tid);
   float acc[T.tm][T.tn] = {};  // [tm][tn]
   const auto step = [&](auto depth) {
-    stage_a4<T>(smem_a, a, lda, block.rows, depth, tid);
-    stage_b4<T>(smem_b, b, ldb, depth, block.cols, tid);
+    stage_a(depth);
+    stage_b(depth);
     __syncthreads();  // no thread reads a tile that is not whole
 #pragma unroll depth.unroll
     for (int kk = 0; kk < depth; ++kk) {
@@ -60,8 +61,6 @@ vectorized(int m, int n, int k, float alpha, const float* a, int64 lda, const fl
       outer_product(acc, frag_a, frag_b);
     }
     __syncthreads();  // no thread overwrites a tile that is still read
-    a += T.bk;
-    b += T.bk * ldb;
   };
 
   // main loop

@@ -20,15 +20,8 @@ struct Rest {
   __device__ constexpr operator int() const { return depth; }
 };
 
-// Whether `i` is an index below `size`; and `i`, or the last such index where it is not.
-__device__ inline bool within(int i, int size) { return i < size; }
-__device__ inline int clamp(int i, int size) { return min(i, size - 1); }
-
-template <Tile T>
-__device__ bool within(int, Whole<T>)
-{
-  return true;
-}
+// `i`, or the last index of the tile that lies inside the matrix where `i` does not.
+__device__ inline int clamp(int i, Rest rest) { return min(i, rest - 1); }
 
 template <Tile T>
 __device__ int clamp(int i, Whole<T>)

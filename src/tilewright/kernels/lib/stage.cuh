@@ -1,25 +1,71 @@
-// Staging: the threads of a block copy a tile of a matrix from global to shared memory.
+// Staging: the threads of a block copy tiles of A and B from global to shared memory.
 //
-// `source` is the tile's first element; `rows` and `cols` say how much of the matrix lies from
-// there on. In place of an element outside the matrix one inside is read: the address is always
-// valid, no thread branches, and what is computed from such an element is never stored.
+// Each thread copies the same elements of every tile, so it keeps a pointer to the first of them
+// and moves it along k. In place of an element outside the matrix one inside is read: the address
+// is always valid, no thread branches, and what is computed from such an element is never stored.
 #pragma once
 
+#include "lib/block.cuh"
 #include "lib/depth.cuh"
 #include "lib/types.cuh"
 
-// Neighbouring threads copy neighbouring elements of a row.
-template <int threads, int R, int C, class Rows, class Cols>
-__device__ void stage(float (&tile)[R][C], const float* source, int64 ld, Rows rows, Cols cols,
-                      unsigned tid)
-{
-  constexpr int stride = threads / C;  // rows that the block copies at a time
-  static_assert(threads % C == 0 && R % stride == 0, "the block must copy whole rows, evenly");
-  const int row = tid / C;
-  const int col = tid % C;
-  source += clamp(row, rows) * ld + clamp(col, cols);
-#pragma unroll
-  for (int i = 0; i < R; i += stride) {
-    tile[row + i][col] = source[within(row + i, rows) ? i * ld : 0];
+// Tiles of A, [bm][bk]: neighbouring threads copy neighbours along k.
+template <Tile T>
+struct StageA {
+  static constexpr int stride = T.threads() / T.bk;  // rows that the block copies at a time
+  static_assert(T.threads() % T.bk == 0 && T.bm % stride == 0,
+                "the block must copy whole rows of A, evenly");
+
+  float (&tile)[T.bm][T.bk];
+  int64 lda;
+  int rows, row, col;
+  const float* source;
+
+  __device__ StageA(float (&smem_a)[T.bm][T.bk], const float* a, int64 ld, const Block& block,
+                    int tid)
+      : tile(smem_a), lda(ld), rows(block.rows), row(tid / T.bk), col(tid % T.bk),
+        source(a + (block.m0 + min(row, rows - 1)) * lda + col)
+  {
   }
-}
+
+  template <class Depth>
+  __device__ void operator()(Depth depth)
+  {
+    const int inside = clamp(col, depth) - col;
+#pragma unroll
+    for (int i = 0; i < T.bm; i += stride) {
+      tile[row + i][col] = source[(row + i < rows ? i * lda : 0) + inside];
+    }
+    source += T.bk;
+  }
+};
+
+// Tiles of B, [bk][bn]: neighbouring threads copy neighbours along n.
+template <Tile T>
+struct StageB {
+  static constexpr int stride = T.threads() / T.bn;  // rows that the block copies at a time
+  static_assert(T.threads() % T.bn == 0 && T.bk % stride == 0,
+                "the block must copy whole rows of B, evenly");
+
+  float (&tile)[T.bk][T.bn];
+  int64 ldb;
+  int row, col;
+  const float* source;
+
+  __device__ StageB(float (&smem_b)[T.bk][T.bn], const float* b, int64 ld, const Block& block,
+                    int tid)
+      : tile(smem_b), ldb(ld), row(tid / T.bn), col(tid % T.bn),
+        source(b + row * ldb + block.n0 + min(col, block.cols - 1))
+  {
+  }
+
+  template <class Depth>
+  __device__ void operator()(Depth depth)
+  {
+#pragma unroll
+    for (int i = 0; i < T.bk; i += stride) {
+      tile[row + i][col] = source[(clamp(row + i, depth) - row) * ldb];
+    }
+    source += T.bk * ldb;
+  }
+};

@@ -69,7 +69,7 @@ def read_variables(
     space, kind, align, vector = "", "", 0, 1
     for name, value in qualifiers:
         if name in SPACES:
-            space = space or name
+            space = name
         elif name in TYPE_BYTES:
             kind = name
         elif name == "align":

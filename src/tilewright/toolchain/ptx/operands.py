@@ -75,7 +75,7 @@ class Scope:
             return _WARP_SIZE
         base, offset = self._sum(text)
         if isinstance(base, Symbol) and offset:
-            return Symbol(base.name, base.offset + offset)
+            return Symbol(base.name, offset)
         raise PtxError(f"{text!r} is not an operand")
 
     def _memory(self, text: str) -> Operand:
