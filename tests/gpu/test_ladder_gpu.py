@@ -12,7 +12,10 @@ from tilewright.bench.device_ladder import measure_ladder
 from tilewright.bench.timing import Budget
 from tilewright.bench.verify import check
 from tilewright.device import DeviceInfo, probe
-from tilewright.kernels import RUNGS, Rung
+from tilewright.device.memory import Arena
+from tilewright.device.session import open_session
+from tilewright.gpus import by_device_name
+from tilewright.kernels import RUNGS, Rung, Tile
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, compile_cuda
 
@@ -24,15 +27,25 @@ pytestmark = pytest.mark.gpu
 NAMES = list(RUNGS)
 
 
-@functools.cache
-def compiled(name: str) -> Artifact:
+def card() -> DeviceInfo:
     info = probe()
     assert isinstance(info, DeviceInfo), info
+    return info
+
+
+def tile_of(each: Rung) -> Tile:
+    """The tile that the ladder takes on this card."""
+    known = by_device_name(card().name)
+    return each.tile_for(known.name if known is not None else card().name)
+
+
+@functools.cache
+def compiled(name: str) -> Artifact:
     each = RUNGS[name]
     return compile_cuda(
         each.source,
-        each.expression(each.default),
-        arch=info.arch,
+        each.expression(tile_of(each)),
+        arch=card().arch,
         include_dirs=each.include_dirs,
     )
 
@@ -66,7 +79,7 @@ class Operands:
         c = c.reshape(self.c.shape)
         c[:] = self.c
         args = rung.arguments(self.problem, self.a, self.b, c)
-        executor(compiled(rung.name), rung.launch(self.problem, rung.default), args)
+        executor(compiled(rung.name), rung.launch(self.problem, tile_of(rung)), args)
         return c
 
     def check(self, c):
@@ -80,7 +93,8 @@ def test_rung_is_right_and_bit_equal_to_the_emulator(name, problem):
     operands = Operands(problem)
     there = operands.run(device.run, RUNGS[name])
     found = operands.check(there)
-    assert found.ok, found.message((RUNGS[name].default.bm, RUNGS[name].default.bn))
+    tile = tile_of(RUNGS[name])
+    assert found.ok, found.message((tile.bm, tile.bn))
     assert np.isnan(there[:, problem.n :]).all(), "the padding of C was written"
     here = operands.run(emulator.run, RUNGS[name])
     np.testing.assert_array_equal(there.view(np.uint32), here.view(np.uint32))
@@ -105,9 +119,7 @@ def test_a_small_ladder_is_measured_end_to_end():
         assert record.measured_gflops > 0
         assert record.baseline_gflops > 0
         assert record.timing.runs >= 3
-        assert record.timing.sets * RAGGED[0].operand_bytes >= 3 * 60 * 2**20 or (
-            record.timing.sets >= 2
-        )
+        assert record.timing.sets >= 2
         assert record.baseline.startswith("cuBLAS")
         assert 0 < record.occupancy <= 1
         assert record.max_error <= 10 * record.error_bound
@@ -116,23 +128,20 @@ def test_a_small_ladder_is_measured_end_to_end():
 def test_offsets_past_two_to_the_31_are_right():
     """A C of 2^31 elements and more: row offsets overflow 32 bits, in bytes and in elements."""
     problem = Problem(m=3, n=130, k=4, ldc=2**30 + 64)
-    info = probe()
-    assert isinstance(info, DeviceInfo)
+    if card().memory_bytes < 12 * 2**30:
+        pytest.skip("C takes 8.6 GB")
     for name in NAMES:
         check_far_rows(problem, RUNGS[name])
 
 
 def check_far_rows(problem: Problem, rung: Rung) -> None:
-    from tilewright.device.memory import Arena
-    from tilewright.device.session import open_session
-
     session = open_session()
     session.enter()
     rng = np.random.default_rng(0)
     a = rng.standard_normal((problem.m, problem.k), np.float32)
     b = rng.standard_normal((problem.k, problem.n), np.float32)
     c = np.empty((problem.m, problem.n), np.float32)
-    launch = rung.launch(problem, rung.default)
+    launch = rung.launch(problem, tile_of(rung))
     with Arena(session) as arena:
         a_there, b_there = arena.upload(a), arena.upload(b)
         c_there = arena.allocate(4 * ((problem.m - 1) * problem.ldc + problem.n))

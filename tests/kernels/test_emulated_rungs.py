@@ -136,7 +136,10 @@ def test_global_loads_equal_hand_derivation(name, problem, requests, sectors):
 
 # Nsight Compute 2025.3.1 on an H200, 2026-11-30, m = n = k = 4096 with beta != 0: kernels with the
 # same accesses as rungs 01 and 02 (public ones, which spend one multiply-add more an output).
-PROFILED = {"01_naive": (4295491584, 70883737600, 16777216), "02_coalesced": (4295491584, 10739515392, 2097152)}
+PROFILED = {
+    "01_naive": (4295491584, 70883737600, 16777216),
+    "02_coalesced": (4295491584, 10739515392, 2097152),
+}
 
 
 @pytest.mark.parametrize("name", PROFILED)

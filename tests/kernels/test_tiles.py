@@ -1,4 +1,4 @@
-"""Tiles: the two spellings agree, what is illegal is refused with its rule, what is legal compiles."""
+"""Tiles: both spellings agree, an illegal one is refused with its rule, a legal one compiles."""
 
 import dataclasses
 import re
@@ -164,7 +164,7 @@ def test_other_legal_tiles_compile(name: str, tile: Tile) -> None:
 def test_an_illegal_tile_that_is_forced_on_the_compiler_is_refused_there_too() -> None:
     each = rung("03")
     tile = Tile(bm=32, bn=16, bk=16)
-    with pytest.raises(CompileError, match="the block must copy whole rows, evenly"):
+    with pytest.raises(CompileError, match="the block must copy whole rows of B, evenly"):
         compile_cuda(
             each.source,
             f"{each.kernel}<{tile.expression()}>",

@@ -1,16 +1,13 @@
 """The PTX reader: what it makes of every form that compilers write, and how it refuses the rest."""
 
-import math
-import re
 import struct
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.errors import PtxError, UnsupportedError
+from tilewright.errors import PtxError
 from tilewright.toolchain.ptx.ir import (
     Guard,
     Imm,
@@ -25,7 +22,6 @@ from tilewright.toolchain.ptx.ir import (
 )
 from tilewright.toolchain.ptx.parser import parse
 
-DATA = Path(__file__).parent / "data"
 HEADER = ".version 8.0\n.target sm_80, debug\n.address_size 64\n"
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<8>; .reg .f32 %f<8>; .reg .b64 %rd<8>; .reg .b16 %h;"
 
@@ -50,152 +46,6 @@ def refusal(text, module="", error=PtxError):
     with pytest.raises(error) as raised:
         kernel(text, module)
     return str(raised.value)
-
-
-@pytest.fixture(scope="module", params=["80", "100"])
-def recorded(request):
-    return parse((DATA / f"samples_sm{request.param}.ptx").read_text())
-
-
-class TestModule:
-    def test_header(self):
-        module = parse(HEADER)
-        assert (module.version, module.target, module.address_size) == ("8.0", "sm_80", 64)
-
-    @pytest.mark.parametrize("missing", ["version", "target"])
-    def test_header_is_needed(self, missing):
-        text = re.sub(rf"\.{missing}.*\n", "", HEADER)
-        with pytest.raises(PtxError, match=rf"has a \.{missing} directive"):
-            parse(text)
-
-    def test_entry_directives(self):
-        text = (
-            ".visible .entry k() .maxntid 256, 1, 1 .minnctapersm 2 .explicitcluster\n"
-            '.reqnctapercluster 2,1,1 .pragma "nounroll"; .maxnreg 64 { ret; }'
-        )
-        assert parse(HEADER + text).functions["k"].directives == {
-            "maxntid": (256, 1, 1),
-            "minnctapersm": (2,),
-            "explicitcluster": (),
-            "reqnctapercluster": (2, 1, 1),
-            "maxnreg": (64,),
-        }
-
-    def test_parameters(self):
-        text = (
-            ".weak .entry k(.param .u64 .ptr .global .align 16 a, .param .align 8 .b8 s[24],\n"
-            ".param .f32 x, .param .u16 h)\n{ ret; }"
-        )
-        params = parse(HEADER + text).functions["k"].params
-        assert [(p.name, p.type, p.align, p.size_bytes) for p in params] == [
-            ("a", "u64", 8, 8),
-            ("s", "b8", 8, 24),
-            ("x", "f32", 4, 4),
-            ("h", "u16", 2, 2),
-        ]
-        assert {p.space for p in params} == {"param"}
-
-    def test_functions_and_prototypes(self):
-        module = parse(
-            HEADER + ".extern .func (.param .b32 r) printf (.param .b64 f, .param .b64 v) ;\n"
-            ".func g(.param .b32 a) ;\n"
-            ".func g(.param .b32 a) .noreturn { trap; }\n"
-            ".visible .func (.param .align 16 .b8 out[16]) h() { ret; }\n.alias twin, h;"
-        )
-        assert set(module.functions) == {"g", "h", "twin"}
-        assert [r.size_bytes for r in module.functions["h"].returns] == [16]
-        assert not module.functions["g"].is_entry
-        assert module.functions["twin"].name == "twin"
-
-    def test_debug_sections_and_comments_are_skipped(self):
-        module = parse(
-            HEADER + '.file 1 "a//b.cu", 123, 45\n/* .entry no() { */\n'
-            '.section .debug_info {\n.b8 1 // {\n}\n.pragma "x";\n@@DWARF .byte 1\n'
-            ".entry k() { ret; } // end"
-        )
-        assert set(module.functions) == {"k"}
-
-
-class TestVariables:
-    def declared(self, text):
-        module = parse(HEADER + text)
-        return module.variables[next(iter(module.variables))]
-
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            (".global .align 4 .u32 v;", ("global", "u32", 4, 4)),
-            (".visible .const .b8 v[3];", ("const", "b8", 1, 3)),
-            (".extern .shared .align 16 .b8 v[];", ("shared", "b8", 16, 0)),
-            (".shared .f32 v[8][4];", ("shared", "f32", 4, 128)),
-            (".global .v4 .f32 v[2];", ("global", "f32", 16, 32)),
-            (".common .global .align 8 .u64 v;", ("global", "u64", 8, 8)),
-            (".global .attribute(.managed) .f64 v;", ("global", "f64", 8, 8)),
-        ],
-    )
-    def test_space_type_alignment_size(self, text, expected):
-        found = self.declared(text)
-        assert (found.space, found.type, found.align, found.size_bytes) == expected
-        assert found.init is None
-
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            (".global .u32 v = 258;", struct.pack("<I", 258)),
-            (".global .s16 v[3] = {-1, 0x10};", struct.pack("<hhh", -1, 16, 0)),
-            (".const .f32 v[2] = {0f3F800000, 2.5};", struct.pack("<ff", 1.0, 2.5)),
-            (".const .f64 v[2] = {0d4000000000000000, 3};", struct.pack("<dd", 2.0, 3.0)),
-            (".const .f32 v[2] = {1e300, -1e300};", struct.pack("<ff", math.inf, -math.inf)),
-            (".const .f32 v = 0f7F800001;", bytes.fromhex("0100807f")),  # A signalling NaN.
-            (".const .f32 v = 0d4000000000000000;", struct.pack("<f", 2.0)),
-            (".const .b32 v[2][2] = {{1, 2}, {3, 4}};", struct.pack("<4I", 1, 2, 3, 4)),
-            (".global .u8 v[] = {017, 0b101, 255U};", bytes([15, 5, 255])),
-            (".global .f16 v = 0.5;", struct.pack("<e", 0.5)),
-        ],
-    )
-    def test_initial_bytes(self, text, expected):
-        found = self.declared(text)
-        assert found.init == expected
-        assert found.size_bytes == len(expected)
-
-    def test_addresses(self):
-        module = parse(
-            HEADER + ".global .u32 a;\n"
-            ".global .u64 v[4] = {97, generic(a), a+8, 0};\n"
-            ".global .b8 packed[9] = {1, 0xFF(generic(a)), 0xFF00(generic(a)), "
-            "0xFF0000(generic(a)), 0xFF000000(generic(a)), 0xFF00000000(generic(a)), "
-            "0xFF0000000000(generic(a)), 0xFF000000000000(generic(a)), "
-            "0xFF00000000000000(generic(a))};"
-        )
-        assert module.variables["v"].relocations == {8: Symbol("a"), 16: Symbol("a", 8)}
-        assert module.variables["v"].init == struct.pack("<Q", 97) + bytes(24)
-        assert module.variables["packed"].relocations == {1: Symbol("a")}
-
-    def test_in_a_body(self):
-        found = kernel(
-            ".shared .align 16 .b8 tile[1024];\n.local .align 4 .b8 depot[8];\n"
-            "mov.b64 %rd1, tile+16; ret;"
-        )
-        assert [(v.name, v.space, v.size_bytes) for v in found.variables] == [
-            ("tile", "shared", 1024),
-            ("depot", "local", 8),
-        ]
-        assert found.body[0].operands == (Reg("%rd1"), Symbol("tile", 16))
-
-    @pytest.mark.parametrize(
-        ("text", "says"),
-        [
-            (".global .u32 v[2] = {1, 2, 3};", "2 elements, and 3 initial values"),
-            (".global v;", "expected a state space, a type and a name"),
-            (".global .u32 v[n];", "not a whole number"),
-            (".global .u32 v = 1 + x;", "not a constant or an address"),
-        ],
-    )
-    def test_refused(self, text, says):
-        assert says in refusal("ret;", text)
-
-    def test_texture_references_are_unsupported(self):
-        assert "pass a pointer" in refusal("ret;", ".global .texref t;", UnsupportedError)
 
 
 class TestInstructions:
@@ -429,97 +279,10 @@ class TestErrors:
         assert message.startswith("PTX line 9: 'oops' is not declared")
         assert message.endswith("\n  mov.b32 %r2, oops;")
 
-    def test_header_directives(self):
-        with pytest.raises(PtxError, match="'junk' is no directive"):
-            parse(HEADER + ".entry k() junk { ret; }")
-
-    def test_register_parameters_are_unsupported(self):
-        with pytest.raises(UnsupportedError, match=r"use \.param"):
-            parse(HEADER + ".func f(.reg .b32 a) { ret; }")
-
     @pytest.mark.parametrize("text", ["", "\x7fELF", "int main() {}", "/* open"])
     def test_not_ptx(self, text):
         with pytest.raises(PtxError):
             parse(text)
-
-
-class TestRecorded:
-    """What NVRTC 13.5 made of data/samples.cu; the expectations are read off that source."""
-
-    def test_every_kernel_and_nothing_unknown(self, recorded):
-        assert [n for n, f in recorded.functions.items() if f.is_entry] == [
-            "block_sum",
-            "tiles",
-            "calls",
-            "scopes",
-        ]
-        assert all(i.known for f in recorded.functions.values() for i in f.body)
-
-    def test_as_many_instructions_as_there_are(self, recorded):
-        text = (DATA / f"samples_{recorded.target.replace('_', '')}.ptx").read_text()
-        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-        declarations = re.findall(
-            r"(?<!\w)\.(?:reg|param|shared|global|local|const|func|pragma)\b[^;]*;", text
-        )
-        count = text.count(";") - len(declarations)
-        assert sum(len(f.body) for f in recorded.functions.values()) == count
-
-    def test_module_variables(self, recorded):
-        variables = recorded.variables
-        assert variables["weights"].init == struct.pack("<4f", 1.0, 2.0, -0.5, 0.25)
-        assert variables["origin"].init == struct.pack("<fid3s5x", 1.5, -2, 0.1, b"abc")
-        assert variables["counter"].init == struct.pack("<i", 7)
-        assert variables["counter_address"].relocations == {0: Symbol("counter")}
-        assert (variables["tile"].space, variables["tile"].size_bytes) == ("shared", 0)
-
-    def test_launch_bounds_and_shared_memory(self, recorded):
-        function = recorded.functions["block_sum"]
-        assert function.directives["maxntid"][0] == 256
-        assert function.directives["minnctapersm"] == (2,)
-        assert [(v.space, v.size_bytes) for v in function.variables] == [("shared", 128)]
-        assert [p.size_bytes for p in function.params] == [8, 8, 4]
-        assert sum(i.opcode == "shfl" for i in function.body) == 10
-
-    def test_source_lines(self, recorded):
-        source = (DATA / "samples.cu").read_text().splitlines()
-        (atomic,) = (i for i in recorded.functions["block_sum"].body if i.opcode in ("atom", "red"))
-        assert atomic.location.file == "samples.cu"
-        assert "atomicAdd" in source[atomic.location.line - 1]
-
-    def test_ptx_lines(self, recorded):
-        lines = (DATA / f"samples_{recorded.target.replace('_', '')}.ptx").read_text().splitlines()
-        for function in recorded.functions.values():
-            for found in function.body:
-                assert f"{found.opcode}" in lines[found.ptx_line - 1]
-
-    def test_inline_scopes(self, recorded):
-        labels = recorded.functions["scopes"].labels
-        assert sorted(labels) == ["DONE", "DONE.2", "WAIT", "WAIT.2"]
-        assert labels["WAIT"] < labels["DONE"] <= labels["WAIT.2"] < labels["DONE.2"]
-
-    def test_the_call(self, recorded):
-        (call,) = (i for i in recorded.functions["calls"].body if i.opcode == "call")
-        results, target, arguments = call.operands
-        assert target == Symbol("_Z6scaledf4PairPf")
-        assert (len(results.items), len(arguments.items)) == (1, 3)
-
-
-@pytest.mark.parametrize("arch", ["75", "86", "90", "120"])
-def test_reads_what_this_nvrtc_writes(arch):
-    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
-    _, program = nvrtc.nvrtcCreateProgram(
-        (DATA / "samples.cu").read_bytes(), b"samples.cu", 0, [], []
-    )
-    options = [f"--gpu-architecture=compute_{arch}".encode(), b"-G"]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = bytearray(size)
-    nvrtc.nvrtcGetPTX(program, ptx)
-    module = parse(ptx.rstrip(b"\0").decode())
-    assert module.target == f"sm_{arch}"
-    assert sum(f.is_entry for f in module.functions.values()) == 4
-    assert all(i.known for f in module.functions.values() for i in f.body)
 
 
 def test_reads_thousands_of_lines_fast():

@@ -130,6 +130,10 @@ def test_sets_pass_three_times_the_cache(set_bytes, l2_bytes, sets):
     assert sets * set_bytes >= 3 * l2_bytes
 
 
+def test_sets_of_a_tiny_problem_are_bounded():
+    assert rotation_sets(12, 60 << 20) == 256
+
+
 def test_nothing_to_time_is_refused():
     with pytest.raises(ProblemError, match="0 candidates"):
         time_interleaved({}, stopwatch=FakeGpu({}), sets=2)

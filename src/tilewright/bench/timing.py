@@ -26,6 +26,7 @@ from tilewright.records import Timing
 # Three times the L2 is what leaves nothing of a set when its turn comes again, whatever the
 # replacement policy keeps of the sets between.
 L2_MULTIPLE = 3
+_MOST_SETS = 256
 # Rounds that are queued before the host waits for their times. The queue keeps the GPU busy while
 # the host records events; it must stay below the about 1000 commands that a stream takes.
 _BATCH_ROUNDS = 32
@@ -66,8 +67,11 @@ class Budget:
 
 
 def rotation_sets(set_bytes: int, l2_bytes: int) -> int:
-    """Return how many sets of buffers keep the L2 cold: three L2s in all, and at least two."""
-    return max(2, math.ceil(L2_MULTIPLE * l2_bytes / set_bytes))
+    """Return how many sets of buffers keep the L2 cold: three L2s in all, and at least two.
+
+    At most 256: a problem so small that more would be needed is timed with a warm L2.
+    """
+    return max(2, min(_MOST_SETS, math.ceil(L2_MULTIPLE * l2_bytes / set_bytes)))
 
 
 def time_interleaved(

@@ -29,7 +29,17 @@ from tilewright.emulator.codegen import (
     integer_of,
 )
 from tilewright.emulator.frame import Frame
-from tilewright.emulator.lanes import UNIFORM, VARYING, Affine, Known, Shape, affine, constant, join
+from tilewright.emulator.lanes import (
+    UNIFORM,
+    VARYING,
+    Affine,
+    Known,
+    Shape,
+    affine,
+    constant,
+    extended,
+    join,
+)
 from tilewright.emulator.signature import lane_type
 from tilewright.emulator.order import by_result
 from tilewright.emulator.plan import Plan
@@ -118,7 +128,7 @@ class BlockCode:
         name = operand.name
         lane = self.frame.types[name]
         if bits_of(lane) > bits_of(value.type) and kind[0] == "s":
-            value = self._sign_extended(value, lane)
+            value = self._sign_extended(value, kind, lane)
         value = self.e.retype(value, lane)
         if ins.guard is not None:
             value = self._blend(self.guard(ins), value, self.register(name))
@@ -126,8 +136,10 @@ class BlockCode:
         self.written[name] = None
         self.versions[name] = self.versions.get(name, 0) + 1
 
-    def _sign_extended(self, value: Value, lane: ir.Type) -> Value:
+    def _sign_extended(self, value: Value, source: str, lane: ir.Type) -> Value:
         kind = integer_of(lane)
+        if isinstance(value.shape, Known):
+            return Value(kind, extended(value.shape, source, bits_of(lane)))
         if value.shape.uniform and not value.chunks:
             scalar = self.b.sext(self.e.scalar(value), kind)
             return Value(kind, UNIFORM, scalar)

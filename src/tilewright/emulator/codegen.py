@@ -161,13 +161,15 @@ class Emitter:
         shape = affine(value.shape)
         if shape is None:
             raise AssertionError("a varying value without chunks")
-        splat = self.splat(self.scalar(value))
+        scalar = self.scalar(value)
         if shape.uniform:
-            return (splat,) * self.chunks
-        return tuple(
-            self.b.add(splat, ir.Constant(splat.type, [self._wrapped(o, splat) for o in part]))
+            return (self.splat(scalar),) * self.chunks
+        splat = self.splat(self.cast(scalar, integer_of(value.type)))
+        steps = [
+            ir.Constant(splat.type, [self._wrapped(o, splat) for o in part])
             for part in self.parts(shape.offsets)
-        )
+        ]
+        return tuple(self.cast(self.b.add(splat, step), value.type) for step in steps)
 
     @staticmethod
     def _wrapped(number: int, value: ir.Value) -> int:
@@ -215,9 +217,8 @@ class Emitter:
         if value.type == lane:
             return value
         shape = value.shape
-        if isinstance(shape, Known) and bits_of(lane) < shape.bits:
-            narrow = np.uint64((1 << bits_of(lane)) - 1)
-            shape = Known(shape.table & narrow, bits_of(lane))
+        if isinstance(shape, Known):
+            shape = shape.resized(bits_of(lane))
         elif isinstance(shape, Affine) and not shape.uniform and bits_of(lane) > bits_of(value.type):
             return self.varying(lane, tuple(self.cast(c, lane) for c in self.vector(value)))
         scalar = None if value.scalar is None else self.cast(value.scalar, lane)

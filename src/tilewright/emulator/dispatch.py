@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright.emulator.lanes import VARYING, Known
 from tilewright.emulator.ops import (  # noqa: F401 - importing a family registers it
+    bits,
     compares,
     convert,
     floats,

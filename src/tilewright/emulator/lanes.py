@@ -29,7 +29,9 @@ WARP = 32
 Table: TypeAlias = "npt.NDArray[np.uint64]"
 BITS = {"b8": 8, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "pred": 1}
 BITS |= {f"{kind}{bits}": bits for kind in "us" for bits in (8, 16, 32, 64)}
-BITS |= {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64, "tf32": 32}
+BITS |= {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "tf32": 32}
+BITS |= {"u16x2": 32, "s16x2": 32, "f16x2": 32, "bf16x2": 32, "f32x2": 64}
+BITS |= {"e4m3x2": 16, "e5m2x2": 16}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +57,10 @@ class Known:
             return None
         maybe = int(np.bitwise_or.reduce(self.table[:, 0]))
         return Affine(tuple(int(s) for s in steps[0]), maybe)
+
+    def resized(self, bits: int) -> Known:
+        """The same value in another width: high bits dropped or zeros added."""
+        return self if bits == self.bits else Known(_wrap(self.table, bits), bits)
 
     @property
     def uniform(self) -> bool:
@@ -136,25 +142,27 @@ def widen(old: Shape | None, new: Shape) -> Shape:
 
 # --- integer operations on tables -------------------------------------------------------------
 
-Fold: TypeAlias = Callable[[Sequence["npt.NDArray[np.int64]"], str], "npt.NDArray[np.int64] | Table"]
+Numbers: TypeAlias = "npt.NDArray[np.int64]"
+Fold: TypeAlias = Callable[[Sequence[Numbers], str], Numbers]
 
 
-def _shift_left(args: Sequence[npt.NDArray[np.int64]], kind: str) -> npt.NDArray[np.int64]:
-    amount = args[1] & 0xFFFFFFFF
-    return np.where(amount >= BITS[kind], 0, args[0] << np.minimum(amount, 63))
+def _shift_left(args: Sequence[Numbers], kind: str) -> Numbers:
+    return np.where(args[1] >= BITS[kind], 0, args[0] << np.minimum(args[1], 63))
 
 
-def _shift_right(args: Sequence[npt.NDArray[np.int64]], kind: str) -> npt.NDArray[np.int64]:
-    amount = np.minimum(args[1] & 0xFFFFFFFF, 63)
+def _shift_right(args: Sequence[Numbers], kind: str) -> Numbers:
+    amount = np.minimum(args[1], 63)
     if kind[0] == "s":
-        return args[0] >> amount
+        return np.right_shift(args[0], amount)
     unsigned = args[0].view(np.uint64) >> amount.astype(np.uint64)
-    return np.where((args[1] & 0xFFFFFFFF) >= BITS[kind], 0, unsigned.view(np.int64))
+    return np.where(args[1] >= BITS[kind], 0, unsigned.view(np.int64))
 
 
-def _divide(args: Sequence[npt.NDArray[np.int64]], _kind: str) -> npt.NDArray[np.int64]:
-    safe = np.where(args[1] == 0, 1, args[1])
-    return np.trunc(args[0] / safe).astype(np.int64)
+def _divide(args: Sequence[Numbers], _kind: str) -> Numbers:
+    """Divide towards zero; by zero, the all ones that compiled code gives too."""
+    divisor = np.where(args[1] == 0, 1, args[1])
+    sign = np.sign(args[0]) * np.sign(divisor)
+    return np.where(args[1] == 0, -1, np.abs(args[0]) // np.abs(divisor) * sign)
 
 
 _FOLDS: dict[str, Fold] = {
@@ -188,42 +196,47 @@ _COMPARE: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {
     "hi": np.greater,
     "hs": np.greater_equal,
 }
-_INTEGER = frozenset(t for t in BITS if t[0] in "usb" and t not in ("bf16", "bf16x2", "b128"))
-_FOLD_LIMIT_BITS = 62  # tables are computed in int64: wider products are left to run time
+_INTEGER = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64))
+# The suffixes that folds and rules know; any other (.sat, .hi, .rn, …) changes the operation.
+_PLAIN = frozenset({"lo", "wide", "to"})
 
 
 def _fold(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
     """Compute an integer instruction on tables, exactly; None where that is not possible."""
-    kind = instruction.types[-1]
+    op, kind, flags = instruction.opcode, instruction.types[-1], instruction.flags
     tables = [s for s in shapes if isinstance(s, Known)]
-    if len(tables) != len(shapes) or kind not in _INTEGER | {"pred"}:
+    if len(tables) != len(shapes) or not _INTEGER.union(("pred",)).issuperset(instruction.types):
         return None
-    args = [_signed(t.table, t.bits) for t in tables]
-    if instruction.opcode == "setp" and len(instruction.flags) == 1:
+    if op == "setp" and len(flags) == 1:
         return _fold_compare(instruction, tables, kind)
-    fold = _FOLDS.get(instruction.opcode)
-    if fold is None or set(instruction.flags) & {"hi", "sat", "cc"}:
+    fold = _FOLDS.get(op)
+    if fold is None or not _PLAIN.issuperset(flags):
         return None
     if kind == "pred":
-        return Known(fold(args, "u8").astype(np.uint64) & np.uint64(1), 1)
-    args = [_as(t, kind) for t in tables]
-    if instruction.opcode == "shl" or instruction.opcode == "shr":
-        args[1] = _as(tables[1], "u32")
-    if kind[1:] == "64" and any(int(np.abs(a).max()).bit_length() > 31 for a in args):
+        bits = [_signed(t.table, t.bits) for t in tables]
+        return Known(_wrap(fold(bits, "u8"), 1), 1)
+    kinds = [kind] * len(tables)
+    out = BITS[instruction.types[0]] * (2 if "wide" in flags else 1)
+    if op in ("shl", "shr"):
+        kinds[1] = "u32"
+    elif op == "mad" and "wide" in flags:
+        kinds[2] = f"{kind[0]}{out}"
+    args = [_as(t, k) for t, k in zip(tables, kinds, strict=True)]
+    if kind[1:] == "64" and not all(_is_small(a, kind) for a in args):
         return None
-    out = BITS[kind] * (2 if "wide" in instruction.flags else 1)
-    if instruction.opcode == "cvt":
-        out = BITS[instruction.types[0]]
-    if instruction.opcode == "mad" and "wide" in instruction.flags:
-        args[2] = _as(tables[2], kind[0] + str(out))
     return Known(_wrap(fold(args, kind), out), out)
 
 
-def _as(shape: Known, kind: str) -> npt.NDArray[np.int64]:
+def _as(shape: Known, kind: str) -> Numbers:
     """Read a table as PTX type `kind`."""
-    bits = min(BITS[kind], shape.bits)
-    narrow = shape.table & np.uint64((1 << bits) - 1)
-    return _signed(narrow, bits) if kind[0] == "s" else narrow.view(np.int64)
+    narrow = _wrap(shape.table, BITS[kind])
+    return _signed(narrow, BITS[kind]) if kind[0] == "s" else narrow.view(np.int64)
+
+
+def _is_small(numbers: Numbers, kind: str) -> bool:
+    """Whether int64 holds these operands of 64-bit type `kind`, and all that is made of two."""
+    low, high = int(numbers.min()), int(numbers.max())
+    return max(abs(low), high) < 1 << 31 and (kind[0] == "s" or low >= 0)
 
 
 def _fold_compare(instruction: Instruction, tables: Sequence[Known], kind: str) -> Shape | None:
@@ -231,6 +244,8 @@ def _fold_compare(instruction: Instruction, tables: Sequence[Known], kind: str) 
     if compare is None or kind == "pred":
         return None
     a, b = (_as(t, kind) for t in tables)
+    if kind[0] != "s":
+        a, b = a.view(np.uint64), b.view(np.uint64)
     return Known(compare(a, b).astype(np.uint64), 1)
 
 
@@ -315,7 +330,7 @@ def _disjoint(a: Affine, b: Affine) -> bool:
 def _affine_rule(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
     """The rules under which applying the operation to s alone is right, offsets known."""
     op, kind = instruction.opcode, instruction.types[-1]
-    if kind not in _INTEGER or set(instruction.flags) & {"hi", "sat", "cc"}:
+    if kind not in _INTEGER or not _PLAIN.issuperset(instruction.flags):
         return None
     wide, bits = "wide" in instruction.flags, BITS[kind]
     if op in ("mov", "cvta"):
@@ -340,15 +355,32 @@ def _affine_rule(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | N
 
 def _convert(instruction: Instruction, shape: Affine | None) -> Affine | None:
     to, source = instruction.types
-    if shape is None or to not in _INTEGER or instruction.flags:
+    if shape is None or to not in _INTEGER:
         return None
     if BITS[to] <= BITS[source]:
         return Affine(shape.offsets, shape.maybe & ((1 << BITS[to]) - 1))
-    if not _fits(shape, source):
-        return None
-    if shape.maybe >> (BITS[source] - 1) and source[0] == "s":
+    return _extend(shape, source) if _fits(shape, source) else None
+
+
+def _extend(shape: Affine, kind: str) -> Affine:
+    """s + offsets, which fits `kind`, in a wider register."""
+    if shape.maybe >> (BITS[kind] - 1) and kind[0] == "s":
         return Affine(shape.offsets, -_low_bit(shape.maybe))  # s may be negative
-    return Affine(shape.offsets, shape.maybe & ((1 << BITS[source]) - 1))
+    return Affine(shape.offsets, shape.maybe & ((1 << BITS[kind]) - 1))
+
+
+def extended(shape: Shape, kind: str, bits: int) -> Shape:
+    """What is known of a result of PTX type `kind` once it fills a register of `bits`.
+
+    Only cvt and ld write registers wider than their type: by its sign, or with zeros.
+    """
+    if kind not in _INTEGER or BITS[kind] >= bits:
+        return shape
+    if isinstance(shape, Known):
+        return Known(_wrap(_as(shape, kind), bits), bits)
+    if isinstance(shape, Affine) and shape.uniform:
+        return _extend(shape, kind)
+    return VARYING
 
 
 # --- one instruction ------------------------------------------------------------------------------
@@ -357,6 +389,8 @@ def _convert(instruction: Instruction, shape: Affine | None) -> Affine | None:
 _LANE_DEPENDENT = frozenset({"shfl", "match", "atom", "elect", "activemask"})
 # Warp-wide reductions: lanes of different member masks may get different results.
 _REDUCTIONS = frozenset({"vote", "redux"})
+# They add a carry that may differ between lanes.
+_CARRIED = frozenset({"addc", "subc", "madc"})
 
 
 def shape_of(instruction: Instruction, operands: Sequence[Shape]) -> Shape:
@@ -365,7 +399,7 @@ def shape_of(instruction: Instruction, operands: Sequence[Shape]) -> Shape:
     Where the answer is Affine, the instruction applied to the scalar parts gives the scalar part
     of the result.
     """
-    if instruction.opcode in _LANE_DEPENDENT or instruction.opcode in _REDUCTIONS:
+    if instruction.opcode in _LANE_DEPENDENT | _REDUCTIONS | _CARRIED:
         return VARYING
     if instruction.types and instruction.opcode not in ("ld", "ldu"):
         known = _fold(instruction, operands) if operands else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -21,9 +22,19 @@ from tilewright.toolchain.ptx.ir import Instruction
 
 Addresses: TypeAlias = "npt.NDArray[np.uint64]"
 _LOADS = frozenset({"ld", "ldu"})
+_STORES = frozenset({"st"})
 _NOBODY = np.uint64(1) << np.uint64(63)  # the address of a lane that does not take part
 _LAST = np.uint64(2**64 - 1)
 _LINE = np.uint64(128)
+
+
+class Space(IntEnum):
+    """Where an access counts; GENERIC until its address is known."""
+
+    NONE = 0
+    GLOBAL = 1
+    SHARED = 2
+    GENERIC = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,71 +63,107 @@ class Observer(Protocol):
         """Take one batch."""
 
 
-def space_of_address(address: int) -> str:
-    """The state space of a generic address."""
-    segment = address >> state.SEGMENT_SHIFT
-    return {state.SHARED_SEGMENT: "shared", state.LOCAL_SEGMENT: "local"}.get(segment, "global")
-
-
 class AccessCounter:
-    """Requests, and sectors or wavefronts ("passes"), by instruction.
+    """Requests, and sectors or wavefronts ("passes"), of loads and stores, by instruction and space.
 
-    What an access costs depends on its addresses modulo 128 bytes alone, so that each distinct
-    pattern is worked out once.
+    Generic accesses count where their first active lane's address lies. Atomics are neither loads
+    nor stores, as in the profiler. What an access costs depends on its addresses modulo 128 bytes
+    alone, so that each distinct pattern is worked out once.
     """
 
     def __init__(self, body: Sequence[Instruction]) -> None:
         self.body = body
-        self.requests: dict[int, int] = {}
-        self.passes: dict[int, int] = {}
+        self.requests: dict[tuple[int, Space], int] = {}
+        self.passes: dict[tuple[int, Space], int] = {}
         self._known: dict[int, int] = {}
+        self._spaces = np.array([_space_of(ins) for ins in body], np.uint64)
 
     def observe(self, batch: Batch) -> None:
         """Count a batch."""
         events = batch.events
-        active = events["mask"] != 0
-        fixed = np.flatnonzero(active & (events["row"] < 0))
+        counted = (events["mask"] != 0) & (self._spaces[events["pc"]] != Space.NONE)
+        fixed = np.flatnonzero(counted & (events["row"] < 0))
         if fixed.size:
             self._fixed(batch, fixed)
-        free = np.flatnonzero(active & (events["row"] >= 0))
-        pcs = events["pc"][free]
-        for pc in np.unique(pcs):
-            chosen = free[pcs == pc]
+        free = np.flatnonzero(counted & (events["row"] >= 0))
+        if not free.size:
+            return
+        keys = self._keys(events["pc"][free], _first_active(batch, free))
+        for key in np.unique(keys).tolist():
+            pc, space = key >> 2, Space(key & 3)
+            chosen = free[keys == key]
             rows, counts = _distinct(_relative(batch, chosen))
-            self._add(int(pc), len(chosen), int((self._cost(int(pc), rows) * counts).sum()))
+            self._add(pc, space, len(chosen), int((self._cost(pc, space, rows) * counts).sum()))
+
+    def _keys(self, pcs: npt.NDArray[np.int32], addresses: Addresses) -> Addresses:
+        """Instruction and state space of accesses, as one number."""
+        spaces = self._spaces[pcs]
+        generic = spaces == Space.GENERIC
+        spaces[generic] = _generic_space(addresses[generic])
+        return (pcs.astype(np.uint64) << np.uint64(2)) | spaces
 
     def _fixed(self, batch: Batch, chosen: npt.NDArray[np.intp]) -> None:
         """Events whose addresses are a base plus known offsets."""
         events = batch.events[chosen]
         keys = (
-            (events["pc"].astype(np.uint64) << np.uint64(39))
+            (self._keys(events["pc"], events["base"]) << np.uint64(39))
             | (events["mask"].astype(np.uint64) << np.uint64(7))
             | (events["base"] % _LINE)
         )
         distinct, index, counts = np.unique(keys, return_index=True, return_counts=True)
         for key, first, count in zip(distinct.tolist(), index, counts.tolist(), strict=True):
-            pc = key >> 39
+            pc, space = key >> 41, Space(key >> 39 & 3)
             if key not in self._known:
                 row = _relative(batch, chosen[first : first + 1])
-                self._known[key] = int(self._cost(pc, row)[0])
-            self._add(pc, count, count * self._known[key])
+                self._known[key] = int(self._cost(pc, space, row)[0])
+            self._add(pc, space, count, count * self._known[key])
 
-    def _add(self, pc: int, requests: int, passes: int) -> None:
-        self.requests[pc] = self.requests.get(pc, 0) + requests
-        self.passes[pc] = self.passes.get(pc, 0) + passes
+    def _add(self, pc: int, space: Space, requests: int, passes: int) -> None:
+        key = (pc, space)
+        self.requests[key] = self.requests.get(key, 0) + requests
+        self.passes[key] = self.passes.get(key, 0) + passes
 
-    def _cost(self, pc: int, rows: Addresses) -> npt.NDArray[np.int64]:
+    def _cost(self, pc: int, space: Space, rows: Addresses) -> npt.NDArray[np.int64]:
         ins = self.body[pc]
         size = BITS[ins.types[-1]] // 8 * ins.vector
-        return wavefronts(rows, size) if ins.space == "shared" else sectors(rows, size)
+        if space is Space.SHARED:
+            return wavefronts(rows, size, load=ins.opcode in _LOADS)
+        return sectors(rows, size)
+
+
+def _space_of(ins: Instruction) -> Space:
+    """Return where an instruction's accesses count."""
+    if ins.opcode not in _LOADS | _STORES:
+        return Space.NONE
+    spaces = {"global": Space.GLOBAL, "shared": Space.SHARED, None: Space.GENERIC}
+    return spaces.get(ins.space, Space.NONE)
+
+
+def _generic_space(addresses: Addresses) -> Addresses:
+    segments = addresses >> np.uint64(state.SEGMENT_SHIFT)
+    result = np.full(len(addresses), Space.NONE, np.uint64)
+    result[segments >= state.FIRST_ARRAY] = Space.GLOBAL
+    result[segments == state.SHARED_SEGMENT] = Space.SHARED
+    return result
+
+
+def _first_active(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
+    """Return the address of each event's first active lane."""
+    active = _active(batch.events["mask"][chosen])
+    rows = batch.addresses(chosen)
+    return np.take_along_axis(rows, active.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
+def _active(masks: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Return masks as booleans, [len(masks), 32]."""
+    return (masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1
 
 
 def _relative(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
     """Addresses from the line of each event's first active lane on; _NOBODY for idle lanes."""
     addresses = batch.addresses(chosen)
-    masks = batch.events["mask"][chosen]
-    active = (masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1
-    first = addresses[np.arange(len(addresses)), active.argmax(axis=1)]
+    active = _active(batch.events["mask"][chosen])
+    first = _first_active(batch, chosen)
     # Half of the range is room for lanes that lie below the first.
     origin = first - first % _LINE - (np.uint64(1) << np.uint64(62))
     return np.where(active, addresses - origin[:, None], _NOBODY)
@@ -149,20 +196,43 @@ def sectors(rows: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
     return 1 + fresh.sum(axis=1) - (ordered[:, -1] == _LAST)
 
 
-def wavefronts(rows: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
-    """Passes through the 32 banks: by half warps for 8-byte accesses, quarters for 16.
+def wavefronts(
+    rows: npt.NDArray[np.uint64], size: int, *, load: bool = True
+) -> npt.NDArray[np.int64]:
+    """Passes of each row's active lanes through the 32 banks of shared memory.
 
-    Lanes that read the same word share it. Where all lanes agree with their neighbour (t^1) or all
-    with t^2, a wide access takes half the passes (measured on sm_90).
+    A pass serves one word in each bank, to any number of lanes: 128 bytes. An access of 4 bytes a
+    lane goes as a whole warp, one of 8 bytes by half warps, one of 16 by quarters; each such phase
+    takes as many passes as the fullest bank has different words.
+
+    Pairs: a wide load in which every active lane has the address of its neighbour t^1, or every
+    one that of t^2 (a warp-uniform load is both), goes in half as many phases of twice the lanes.
+
+    Source: phases and pairs are NVIDIA's, given for compute capability 7.x (developer forum,
+    thread 77228). Measured on one H200 (sm_90) with ncu: 16-byte loads take 2 passes where uniform
+    or equal on t^1 or t^2, 4 where equal on t^4. Not measured: pairs in 8-byte loads, pairs that
+    hold in one half of the warp only or with idle lanes (here: no merging, and idle lanes agree
+    with any), and other architectures. Stores are not merged.
     """
-    if size <= 4:
-        return _conflicts(rows, 1)
-    parts = 2 if size == 8 else 4
-    whole = sum(
-        _conflicts(rows[:, i * 32 // parts : (i + 1) * 32 // parts], size // 4)
-        for i in range(parts)
-    )
-    return np.asarray(whole)
+    phases = max(size // 4, 1)
+    plain = _phased(rows, size, phases)
+    if phases == 1 or not load:
+        return plain
+    paired = _agree(rows, 1) | _agree(rows, 2)
+    return np.where(paired, _phased(rows, size, phases // 2), plain) if paired.any() else plain
+
+
+def _phased(rows: npt.NDArray[np.uint64], size: int, phases: int) -> npt.NDArray[np.int64]:
+    """Passes where the warp goes in `phases` equal parts, one after the other."""
+    parts = np.split(rows, phases, axis=1)
+    return np.sum([_conflicts(part, max(size // 4, 1)) for part in parts], axis=0, dtype=np.int64)
+
+
+def _agree(rows: npt.NDArray[np.uint64], step: int) -> npt.NDArray[np.bool_]:
+    """Whether all active lanes t of a row have the address of t ^ step, where that is active."""
+    partner = rows[:, np.arange(32) ^ step]
+    same = (rows == partner) | (rows == _NOBODY) | (partner == _NOBODY)
+    return np.asarray(same.all(axis=1))
 
 
 def _conflicts(rows: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.int64]:
@@ -225,13 +295,12 @@ def _by_space(body: Sequence[Instruction], counter: AccessCounter) -> Mapping[st
         ),
         0,
     )
-    for pc, requests in counter.requests.items():
-        ins = body[pc]
-        way = "load" if ins.opcode in _LOADS else "store"
-        if ins.space == "shared":
+    for (pc, space), requests in counter.requests.items():
+        way = "load" if body[pc].opcode in _LOADS else "store"
+        if space is Space.SHARED:
             sums[f"shared_{way}_requests"] += requests
-            sums[f"shared_{way}_wavefronts"] += counter.passes[pc]
-        elif ins.space in ("global", None):
+            sums[f"shared_{way}_wavefronts"] += counter.passes[pc, space]
+        elif space is Space.GLOBAL:
             sums[f"global_{way}_requests"] += requests
-            sums[f"global_{way}_sectors"] += counter.passes[pc]
+            sums[f"global_{way}_sectors"] += counter.passes[pc, space]
     return sums

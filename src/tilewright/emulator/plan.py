@@ -19,6 +19,7 @@ from tilewright.emulator.lanes import (
     Shape,
     Source,
     affine,
+    extended,
     join,
     shape_of,
     widen,
@@ -188,6 +189,8 @@ class _Analysis:
         if not defs or any(u in self._definitions and u not in self.shapes for u in uses):
             return False
         shape = result_shape(ins, self.source, self.shapes)
+        if ins.opcode == "cvt":
+            shape = extended(shape, ins.types[0], BITS[self.function.registers[defs[0]]])
         if ins.guard is not None and not self.shapes.get(ins.guard.reg.name, UNIFORM).uniform:
             shape = VARYING
         changed = False

@@ -256,10 +256,16 @@ class Translator:
     def _go(self, code: BlockCode, target: int | None) -> None:
         """Jump, or return where there is no target or only a bare return."""
         if target is None or self._bare_exit(target):
-            self.leave(code.mask)
+            self._leave_at(code, code.mask, target)
             self.b.branch(self.pick)
         else:
             self.jump(code, target)
+
+    def _leave_at(self, code: BlockCode, lanes: ir.Value, number: int | None) -> None:
+        """Return from the kernel, by the bare return that is block `number` if there is one."""
+        if self.counting and number is not None:
+            self.tally(code, number, lanes)
+        self.leave(lanes)
 
     def _bare_exit(self, number: int) -> bool:
         block = self.plan.blocks[number]
@@ -289,7 +295,7 @@ class Translator:
         remaining = []
         for lanes, number in ((taken, target), (rest, fallthrough)):
             if number is None or self._bare_exit(number):
-                self.leave(lanes)
+                self._leave_at(code, lanes, number)
             else:
                 remaining.append((lanes, number))
         if len(remaining) == 1:
@@ -324,14 +330,8 @@ class Translator:
 
     def _count_block(self, code: BlockCode) -> None:
         """Count the block's warps and threads, and hand over the events if they might not fit."""
-        b = self.b
-        counts = code.context("counts", PTR)
-        one = ir.Constant(I64, 1)
-        threads = self.e.intrinsic("llvm.ctpop", [code.mask])
-        for extra, amount in ((0, one), (1, b.zext(threads, I64))):
-            at = b.gep(counts, [ir.Constant(I64, 2 * code.number + extra)], source_etype=I64)
-            b.store(b.add(b.load(at, typ=I64), amount), at)
-        block = code.block
+        b, block = self.b, code.block
+        self.tally(code, code.number, code.mask)
         events = sum(_records(i) for i in self.plan.function.body[block.start : block.end])
         if not events:
             return
@@ -345,6 +345,17 @@ class Translator:
         b.call(b.inttoptr(code.context("flush", I64), kind), [self.frame.context])
         b.branch(on)
         b.position_at_end(on)
+
+
+    def tally(self, code: BlockCode, number: int, lanes: ir.Value, sign: int = 1) -> None:
+        """Count one execution of block `number` by `lanes`, or with `sign` -1 take it back."""
+        b = self.b
+        counts = code.context("counts", PTR)
+        threads = b.zext(self.e.intrinsic("llvm.ctpop", [lanes]), I64)
+        for extra, amount in ((0, ir.Constant(I64, 1)), (1, threads)):
+            at = b.gep(counts, [ir.Constant(I64, 2 * number + extra)], source_etype=I64)
+            signed = amount if sign > 0 else b.neg(amount)
+            b.store(b.add(b.load(at, typ=I64), signed), at)
 
 
 def _records(ins: Instruction) -> int:

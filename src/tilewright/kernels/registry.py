@@ -151,10 +151,11 @@ class Rung:
         One an output and step along k, and one an output to blend it with C. From 03 on, a tile
         that crosses the edge of C computes all of its outputs and blends those inside.
         """
-        outputs = computed = problem.m * problem.n
+        m, n = problem.m, problem.n
+        computed = m * n
         if tile.bk:
-            computed = self.launch(problem, tile).blocks * tile.bm * tile.bn
-        return computed * problem.k + outputs
+            computed = -(-m // tile.bm) * tile.bm * (-(-n // tile.bn) * tile.bn)
+        return computed * problem.k + m * n
 
 
 def _flat(
@@ -187,9 +188,7 @@ _SQUARE = _COLUMN | {"tn"}
 _VECTOR = _SQUARE | {"pad"}
 _WARP = _VECTOR | {"wm", "wn", "wniter"}
 
-_WARP_TILE = Tile(
-    bm=128, bn=128, bk=16, tm=8, tn=4, pad=4, wm=64, wn=64, wniter=4, unroll=1, min_blocks=3
-)
+_WARP_TILE = Tile(bm=128, bn=128, bk=16, tm=8, tn=4, pad=4, wm=64, wn=64, wniter=4, unroll=1)
 
 _TABLE = (
     Rung(

@@ -186,6 +186,8 @@ def _compile(job: _Job, nvrtc: Nvrtc) -> Artifact:
             "--std=c++20",
             f"--gpu-architecture={job.arch}",
             "--generate-line-info",
+            # All code here is device code; NVRTC 13.0 takes a generic lambda for host code.
+            "--device-as-default-execution-space",
             *(f"--include-path={folder}" for folder in (*job.include_dirs, *job.toolkit_dirs)),
             *job.options,
         ],

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import DOUBLE, FLOAT, I32, I64, Emitter, element, like
-from tilewright.emulator.ops.table import elementwise, unsupported
+from tilewright.emulator.codegen import DOUBLE, FLOAT, Emitter, element, integer_of, like
+from tilewright.emulator.ops.rounding import directed, direction
+from tilewright.emulator.ops.table import elementwise
 from tilewright.toolchain.ptx.ir import Instruction
 
-_DIRECTED = frozenset({"rz", "rm", "rp"})
+_LEAST_NORMAL = {FLOAT: 2.0**-126, DOUBLE: 2.0**-1022}
 
 
 def flush(e: Emitter, x: ir.Value) -> ir.Value:
-    """Subnormals to zero of their sign."""
-    tiny = e.b.fcmp_ordered("<", e.intrinsic("llvm.fabs", [x]), e.const(x, 2.0**-126))
+    """Turn subnormals into zero of their sign."""
+    least = e.const(x, _LEAST_NORMAL[element(x)])
+    tiny = e.b.fcmp_ordered("<", e.intrinsic("llvm.fabs", [x]), least)
     return e.select(tiny, e.intrinsic("llvm.copysign", [e.const(x, 0.0), x]), x)
 
 
@@ -35,116 +37,60 @@ def finish(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
 
 
 def inputs(e: Emitter, ins: Instruction, *values: ir.Value) -> tuple[ir.Value, ...]:
-    """The operands as the instruction sees them: flushed for `.ftz`."""
+    """Return the operands as the instruction sees them: flushed for `.ftz`."""
     return tuple(flush(e, v) for v in values) if "ftz" in ins.flags else values
 
 
-def direction(ins: Instruction) -> str:
-    """The rounding mode: rn where none is said."""
-    return next((f for f in ins.flags if f in _DIRECTED), "rn")
-
-
-def round_double(e: Emitter, x: ir.Value, mode: str) -> ir.Value:
-    """Round float64 to float32: rn, rz, rm, rp, or `odd` (inexact results get an odd last bit).
-
-    Rounding to odd first makes a second, narrower rounding exact.
-    """
-    near = e.b.fptrunc(x, like(x, FLOAT))
-    if mode == "rn":
-        return near
-    back = e.b.fpext(near, x.type)
-    bits = e.b.bitcast(near, like(x, I32))
-    one = e.const(bits, 1)
-    up, down = e.b.add(bits, one), e.b.sub(bits, one)  # away from zero, towards zero
-    magnitude, wanted = (e.intrinsic("llvm.fabs", [v]) for v in (back, x))
-    too_far = e.b.fcmp_ordered(">", magnitude, wanted)
-    too_near = e.b.fcmp_ordered("<", magnitude, wanted)
-    if mode == "odd":
-        even = e.b.icmp_unsigned("==", e.b.and_(bits, one), e.const(bits, 0))
-        moved = e.select(too_far, down, e.select(too_near, up, bits))
-        return e.b.bitcast(e.select(even, moved, bits), near.type)
-    negative = e.b.icmp_signed("<", bits, e.const(bits, 0))
-    outward = {"rz": None, "rm": negative, "rp": e.b.not_(negative)}[mode]
-    moved = e.select(too_far, down, bits)
-    if outward is not None:
-        moved = e.select(
-            outward, e.select(too_near, up, bits), e.select(too_far, down, bits)
-        )
-    return e.b.bitcast(moved, near.type)
-
-
-def _single_rounding(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value | None:
-    """A directed rounding of float32 `mul`, whose product is exact in float64; None for rn."""
-    mode = direction(ins)
-    if mode == "rn":
-        return None
-    if element(args[0]) != FLOAT or ins.opcode != "mul":
-        raise unsupported(ins, f"the rounding mode .{mode} of {ins.opcode}")
-    wide = [e.b.fpext(a, like(a, DOUBLE)) for a in args]
-    return round_double(e, e.b.fmul(*wide), mode)
-
-
-@elementwise("add", "sub", "mul", family="float")
+@elementwise("add", "sub", "mul", "div", family="float")
 def arithmetic(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value) -> ir.Value:
-    """One rounded operation."""
+    """One operation, correctly rounded in every form."""
     a, b = inputs(e, ins, a, b)
-    directed = _single_rounding(e, ins, a, b)
-    if directed is None:
-        directed = {"add": e.b.fadd, "sub": e.b.fsub, "mul": e.b.fmul}[ins.opcode](a, b)
-    return finish(e, ins, directed)
+    return finish(e, ins, rounded(e, ins, f"f{ins.opcode}", a, b))
+
+
+def rounded(e: Emitter, ins: Instruction, operation: str, *args: ir.Value) -> ir.Value:
+    """Emit an arithmetic operation (fadd, fma, …) in the instruction's rounding mode."""
+    mode = direction(ins)
+    if mode != "rn":
+        return directed(e, operation, mode, args)
+    if operation in ("fma", "sqrt"):
+        return e.intrinsic(f"llvm.{operation}", args)
+    plain = {"fadd": e.b.fadd, "fsub": e.b.fsub, "fmul": e.b.fmul, "fdiv": e.b.fdiv}
+    return plain[operation](*args)
 
 
 @elementwise("fma", "mad", family="float")
 def fma(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a * b + c, rounded once."""
-    if direction(ins) != "rn":
-        raise unsupported(ins, f"the rounding mode .{direction(ins)} of {ins.opcode}")
-    a, b, c = inputs(e, ins, a, b, c)
-    return finish(e, ins, e.intrinsic("llvm.fma", [a, b, c]))
-
-
-@elementwise("div", family="float")
-def div(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a / b, correctly rounded in every form."""
-    if direction(ins) != "rn":
-        raise unsupported(ins, f"the rounding mode .{direction(ins)} of div")
-    a, b = inputs(e, ins, a, b)
-    return finish(e, ins, e.b.fdiv(a, b))
+    return finish(e, ins, rounded(e, ins, "fma", *inputs(e, ins, a, b, c)))
 
 
 def _unary(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
-    one = e.const(a, 1.0)
     match ins.opcode:
         case "rcp":
-            return e.b.fdiv(one, a)
+            return rounded(e, ins, "fdiv", e.const(a, 1.0), a)
         case "sqrt":
-            return e.intrinsic("llvm.sqrt", [a])
+            return rounded(e, ins, "sqrt", a)
         case "rsqrt":
             return _reciprocal_root(e, a)
         case "ex2":
             return e.intrinsic("llvm.exp2", [a])
         case "lg2":
             return e.intrinsic("llvm.log2", [a])
-        case "sin" | "cos":
-            return e.intrinsic(f"llvm.{ins.opcode}", [a])
         case _:
-            return e.intrinsic("llvm.tanh", [a])
+            return e.intrinsic(f"llvm.{ins.opcode}", [a])
 
 
 def _reciprocal_root(e: Emitter, a: ir.Value) -> ir.Value:
-    """1 / sqrt(a), through float64 for float32 so that it is rounded about once."""
-    if element(a) != FLOAT:
-        return e.b.fdiv(e.const(a, 1.0), e.intrinsic("llvm.sqrt", [a]))
-    wide = e.b.fpext(a, like(a, DOUBLE))
+    """1 / sqrt(a), through float64 so that a float32 is rounded about once."""
+    wide = e.b.fpext(a, like(a, DOUBLE)) if element(a) == FLOAT else a
     root = e.b.fdiv(e.const(wide, 1.0), e.intrinsic("llvm.sqrt", [wide]))
-    return e.b.fptrunc(root, a.type)
+    return e.b.fptrunc(root, a.type) if element(a) == FLOAT else root
 
 
 @elementwise("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", family="float")
 def function(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
     """A function of one number."""
-    if direction(ins) != "rn":
-        raise unsupported(ins, f"the rounding mode .{direction(ins)} of {ins.opcode}")
     (a,) = inputs(e, ins, a)
     return finish(e, ins, _unary(e, ins, a))
 
@@ -158,7 +104,7 @@ def neg(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
 @elementwise("abs", family="float")
 def abs_(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
     """|a|."""
-    return e.intrinsic("llvm.fabs", list(inputs(e, ins, a)))
+    return e.intrinsic("llvm.fabs", inputs(e, ins, a))
 
 
 @elementwise("copysign", family="float")
@@ -168,13 +114,11 @@ def copysign(e: Emitter, _ins: Instruction, a: ir.Value, b: ir.Value) -> ir.Valu
 
 
 def extreme(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The smaller or larger: a NaN operand is ignored, or wins for .NaN; -0 is under +0."""
+    """Pick the smaller or larger: a NaN operand is ignored, or wins for .NaN; -0 is under +0."""
     larger = ins.opcode == "max"
-    if "xorsign" in ins.flags:
-        raise unsupported(ins, ".xorsign")
     ab = e.b.fcmp_ordered(">" if larger else "<", a, b)
     picked = e.select(ab, a, b)
-    integer = like(a, {FLOAT: I32, DOUBLE: I64}[element(a)])
+    integer = like(a, integer_of(element(a)))
     join = e.b.and_ if larger else e.b.or_
     zeros = e.b.bitcast(join(e.b.bitcast(a, integer), e.b.bitcast(b, integer)), a.type)
     picked = e.select(e.b.fcmp_ordered("==", a, b), zeros, picked)
@@ -184,13 +128,27 @@ def extreme(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value) -> ir.Value:
     return e.select(a_nan, b, e.select(b_nan, a, picked))
 
 
-@elementwise("min", "max", family="float")
-def min_max(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
-    """The extreme of two or three numbers."""
-    result, *rest = inputs(e, ins, *args)
+def extreme_of(e: Emitter, ins: Instruction, values: tuple[ir.Value, ...]) -> ir.Value:
+    """Pick the extreme of two or three; for .xorsign.abs of sizes, with all signs multiplied."""
+    sizes = values
+    if "abs" in ins.flags:
+        sizes = tuple(e.intrinsic("llvm.fabs", [v]) for v in values)
+    result, *rest = sizes
     for other in rest:
         result = extreme(e, ins, result, other)
-    return result
+    if "xorsign" not in ins.flags:
+        return result
+    integer = like(result, integer_of(element(result)))
+    sign, *more = (e.b.bitcast(v, integer) for v in values)
+    for bits in more:
+        sign = e.b.xor(sign, bits)
+    return e.intrinsic("llvm.copysign", [result, e.b.bitcast(sign, result.type)])
+
+
+@elementwise("min", "max", family="float")
+def min_max(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
+    """Pick the extreme of two or three numbers."""
+    return extreme_of(e, ins, inputs(e, ins, *args))
 
 
 _ORDERED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -209,10 +167,9 @@ def compare(e: Emitter, relation: str, a: ir.Value, b: ir.Value) -> ir.Value:
 
 @elementwise("testp", family="float")
 def testp(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
-    """Whether a is finite, infinite, a number, not a number, normal or subnormal."""
+    """Tell whether a is finite, infinite, a number, not a number, normal or subnormal."""
     size = e.intrinsic("llvm.fabs", [a])
-    infinity = e.const(a, float("inf"))
-    least = e.const(a, 2.0**-126 if element(a) == FLOAT else 2.0**-1022)
+    infinity, least = e.const(a, float("inf")), e.const(a, _LEAST_NORMAL[element(a)])
     finite = e.b.fcmp_ordered("<", size, infinity)
     match ins.flags[0]:
         case "finite":

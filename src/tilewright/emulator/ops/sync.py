@@ -39,6 +39,8 @@ def _await(t: Translator, code: BlockCode, pc: int, needed: ir.Value) -> None:
     wait, on = (t.function.append_basic_block() for _ in range(2))
     b.cbranch(b.icmp_unsigned("!=", missing, ir.Constant(I32, 0)), wait, on)
     b.position_at_end(wait)
+    if t.counting:  # the block is run again, with the lanes that are missing now
+        t.tally(code, code.number, code.mask, -1)
     _put(t, code, state.WARP_BARRIER_PC, ir.Constant(I32, pc))
     t.park(code.mask, code.number)
     b.store(b.or_(b.load(t.tried, typ=I32), code.mask), t.tried)

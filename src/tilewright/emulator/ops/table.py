@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
-from llvmlite import ir
-
+from tilewright.emulator.ops.packed import Operation, on_halves, scalar_form
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.ptx.ir import Instruction
 
-Operation: TypeAlias = Callable[..., ir.Value]
 _TABLE: dict[tuple[str, str], Operation] = {}
 
-_HALF = {"f16", "f16x2", "bf16", "bf16x2"}
+_FAMILIES = {"f32": "float", "f64": "float", "f16": "half", "bf16": "half"}
+# Their packed forms are not the scalar form on each half: they convert, or give predicates.
+_WHOLE = frozenset({"cvt", "set", "setp"})
 
 
 def family_of(ins: Instruction) -> str:
-    """`float`, `half` or `integer`, by the instruction's last type."""
-    last = ins.types[-1] if ins.types else "b32"
-    if last in ("f32", "f64"):
-        return "float"
-    return "half" if last in _HALF else "integer"
+    """Return `float`, `half`, `integer`, or `mixed` where a float takes halves (add.f32.f16)."""
+    family = _FAMILIES.get(ins.types[-1] if ins.types else "b32", "integer")
+    if family == "half" and ins.opcode in ("add", "sub", "fma") and len(ins.types) > 1:
+        return "mixed"
+    return family
 
 
 def elementwise(*opcodes: str, family: str = "any") -> Callable[[Operation], Operation]:
@@ -36,12 +35,15 @@ def elementwise(*opcodes: str, family: str = "any") -> Callable[[Operation], Ope
 
 
 def find(ins: Instruction) -> Operation | None:
-    """The code for an elementwise instruction; None where it is not one."""
-    return _TABLE.get((ins.opcode, family_of(ins))) or _TABLE.get((ins.opcode, "any"))
+    """Return the code for an elementwise instruction; None where it is not one."""
+    packed = bool(ins.types) and ins.types[-1].endswith("x2") and ins.opcode not in _WHOLE
+    one = scalar_form(ins) if packed else ins
+    operation = _TABLE.get((one.opcode, family_of(one))) or _TABLE.get((one.opcode, "any"))
+    return on_halves(operation) if packed and operation is not None else operation
 
 
 def unsupported(ins: Instruction, what: str | None = None) -> UnsupportedError:
-    """The error for an instruction that the emulator lacks, with its lines."""
+    """Return the error for an instruction that the emulator lacks, with its lines."""
     where = f"{ins.location.file}:{ins.location.line}, " if ins.location else ""
     return UnsupportedError(
         f"the emulator does not execute {what or ins.opcode!r}: {where}PTX line "

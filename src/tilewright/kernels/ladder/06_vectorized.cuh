@@ -14,8 +14,8 @@
 //     +--------+        k0  +---------------+---+   +---------------+
 //     | 4 | 4  | m0         | tm -> frag_a  |pad|   | tn -> frag_b  |  k0
 //     | .   .  | ..    k0+7 +---------------+---+   +---------------+  k0+7
-//     +--------+            pad = 4: the eight lanes that store four rows of k and the eight that
-//                           store the next four hit different banks
+//     +--------+            pad = 4: the 16 lanes of a warp that store k0 .. k0+3 and the 16 that
+//                           store k0+4 .. k0+7 hit different banks
 //
 // Shared memory: 4 * bk * (bm + pad + bn) bytes = 4 * 8 * 260 = 8320.
 // Claims: load_sectors_per_request 16; load_requests_per_warp_fma 1/256; store_sectors_per_output
