@@ -48,8 +48,8 @@ def emulate(
     place (a view keeps its alignment in the array it is a view of); a numpy scalar is passed by
     value, with the width of its dtype, and a structured scalar as a struct. `gpu` says what to
     compile for and which limits the launch must keep. `options` and `include_dirs` are for the
-    compiler. `__device__` variables start anew in every run. `sample` lists the blocks to run, by number (x + y·grid.x + z·grid.x·grid.y); None
-    runs all.
+    compiler. `__device__` variables start anew in every run. `sample` lists the blocks to run,
+    by number (x + y·grid.x + z·grid.x·grid.y); None runs all.
 
     Shapes:
         grid, block: one to three numbers of blocks and of threads a block: x, y, z.

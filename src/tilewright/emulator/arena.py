@@ -8,7 +8,6 @@ that an unaligned view is unaligned for the kernel too.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

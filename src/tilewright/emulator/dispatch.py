@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.emulator.lanes import VARYING, Known
+from tilewright.emulator.codegen import Value
+from tilewright.emulator.lanes import VARYING, Known, shape_of
 from tilewright.emulator.ops import (  # noqa: F401 - importing a family registers it
     bits,
     compares,
@@ -17,8 +18,7 @@ from tilewright.emulator.ops import (  # noqa: F401 - importing a family registe
     moves,
     sync,
 )
-from tilewright.emulator.codegen import Value
-from tilewright.emulator.lanes import shape_of
+from tilewright.emulator.ops.packed import Operation
 from tilewright.emulator.signature import lane_type, signature
 from tilewright.emulator.ops.table import find, unsupported
 from tilewright.toolchain.ptx.ir import Instruction, Pair
@@ -65,31 +65,36 @@ def instruction_code(t: Translator, code: BlockCode, pc: int, ins: Instruction) 
         moves.pack_or_unpack(code, ins)
     elif moves.uses_carry(ins):
         moves.with_carry(code, ins)
-    elif ins.opcode == "setp" and _two_results(ins):
-        _setp_pair(code, ins)
     else:
         _elementwise(code, ins)
 
 
-def _two_results(ins: Instruction) -> bool:
-    return isinstance(ins.operands[0], Pair)
-
-
 def _elementwise(code: BlockCode, ins: Instruction) -> None:
-    operation = find(ins)
-    if operation is None or not ins.types:
+    operations, results = [find(ins)], [ins.operands[0]]
+    if isinstance(ins.operands[0], Pair):
+        operations, results = _two_results(ins), [ins.operands[0].first, ins.operands[0].second]
+    if not ins.types or None in operations:
         raise unsupported(ins, ins.text.split()[0] if not ins.known else None)
-    results, kinds = signature(ins)
+    result_kinds, kinds = signature(ins)
     args = [code.read(o, k) for o, k in zip(ins.operands[1:], kinds, strict=True)]
-    code.write(ins.operands[0], apply(code, ins, operation, args, results[0]), ins, results[0])
+    for operation, result, kind in zip(operations, results, result_kinds, strict=True):
+        if operation is not None:
+            code.write(result, apply(code, ins, operation, args, kind), ins, kind)
+
+
+def _two_results(ins: Instruction) -> list[Operation | None]:
+    """Return the code of each result of `d|p`."""
+    if ins.opcode == "lop3":
+        return [bits.lop3, bits.lop3_truth]
+    if ins.opcode != "setp":
+        return [None]
+    if ins.types[-1].endswith("x2"):
+        return [compares.setp_half(0), compares.setp_half(1)]
+    return [compares.setp, compares.setp_second]
 
 
 def apply(
-    code: BlockCode,
-    ins: Instruction,
-    operation: Callable[..., object],
-    args: list[Value],
-    kind: str,
+    code: BlockCode, ins: Instruction, operation: Operation, args: list[Value], kind: str
 ) -> Value:
     """Run an elementwise operation on scalars where the shapes allow it, else on chunks."""
     e = code.e
@@ -100,31 +105,4 @@ def apply(
     if shape is VARYING:
         chunks = e.map(lambda *c: operation(e, ins, *c), *(e.vector(a) for a in args))
         return e.varying(lane, chunks)
-    return Value(lane, shape, operation(e, ins, *(e.scalar(a) for a in args)))  # type: ignore[arg-type]
-
-
-def _setp_pair(code: BlockCode, ins: Instruction) -> None:
-    pair = ins.operands[0]
-    _, kinds = signature(ins)
-    args = [code.read(o, k) for o, k in zip(ins.operands[1:], kinds, strict=True)]
-    if not isinstance(pair, Pair):
-        raise AssertionError("setp with one result")
-    if ins.types[-1].endswith("x2"):
-        both = [compares.packed_half(i) for i in (0, 1)]
-    else:
-        both = [compares.setp, compares.setp_second]
-    values = [apply(code, ins, operation, args, "pred") for operation in both]
-    if isinstance(values[0].shape, Known):  # the table is the first result's
-        values = [_chunked(code, ins, operation, args) for operation in both]
-    for operand, value in zip((pair.first, pair.second), values, strict=True):
-        code.write(operand, value, ins, "pred")
-
-
-def _chunked(
-    code: BlockCode, ins: Instruction, operation: Callable[..., object], args: list[Value]
-) -> Value:
-    e = code.e
-    return e.varying(
-        lane_type("pred"),
-        e.map(lambda *c: operation(e, ins, *c), *(e.vector(a) for a in args)),
-    )
+    return Value(lane, shape, operation(e, ins, *(e.scalar(a) for a in args)))

@@ -125,7 +125,7 @@ class _Session:
         self._flush_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
     def worker(self) -> _Worker:
-        """A fresh context."""
+        """Return a fresh context."""
         layout, program = self.program.layout, self.program
         context = state.Context()
         keep: list[object] = []
@@ -180,7 +180,7 @@ class _Session:
             with self.lock:
                 for observer in self.observers:
                     observer.observe(batch)
-        except BaseException as error:  # noqa: BLE001 - it would cross compiled code: raised later
+        except BaseException as error:  # it would cross compiled code: raised later
             self.error = error
             self.stop.value = 1
 
@@ -232,6 +232,6 @@ class _Session:
         self.stop.value = 1
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """Executions of each block, [blocks, (warps, threads)]."""
+        """Return the executions of each block, [blocks, (warps, threads)]."""
         sums = sum((w.counts for w in self.workers), np.zeros_like(self.workers[0].counts))
         return np.asarray(sums).reshape(-1, 2)

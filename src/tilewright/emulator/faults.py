@@ -88,7 +88,7 @@ class _Scene:
     # --- accesses -----------------------------------------------------------------------------
 
     def out_of_bounds(self) -> OutOfBoundsError:
-        """An access that no array holds."""
+        """Tell of an access that no array holds."""
         ins, address = self.instruction, self.context.fault_address
         width = _width(ins)
         what = f"{_access(ins)} of {width} bytes at address {address:#x} is out of bounds: "
@@ -122,7 +122,7 @@ class _Scene:
         return f"byte {offset} of {space} memory, of which {whose} {size} bytes{inside}"
 
     def misaligned(self) -> OutOfBoundsError:
-        """An access whose address is no multiple of its width."""
+        """Tell of an access whose address is no multiple of its width."""
         ins, address = self.instruction, self.context.fault_address
         width = _width(ins)
         return OutOfBoundsError(
@@ -136,14 +136,14 @@ class _Scene:
     # --- ends and waits -------------------------------------------------------------------------
 
     def trap(self) -> TrapError:
-        """A trap, or an assertion that failed."""
+        """Tell of a trap, or an assertion that failed."""
         ins = self.instruction
         failed = ins is not None and "__assertfail" in ins.text
         what = "an assertion failed" if failed else "the kernel trapped (__trap() or `trap`)"
         return TrapError(what, self.site(ins, self.context.fault_lane))
 
     def limit(self) -> LimitError:
-        """A kernel that was stopped: it has no one place, so tell where the warp would go on."""
+        """Tell of a kernel that was stopped, and where its warp would go on."""
         plan, blocks = self.program.plan, self.next_blocks(self.context.fault_warp)
         lane = int(blocks.argmin())
         number = int(blocks[lane])
@@ -156,7 +156,7 @@ class _Scene:
         )
 
     def barrier(self) -> BarrierError:
-        """A barrier that a whole block will not reach."""
+        """Tell of a barrier that not all of a block will reach."""
         number, lane = self.context.fault_address, self.context.fault_lane
         if lane >= 0:
             return BarrierError(
@@ -176,7 +176,7 @@ class _Scene:
         )
 
     def warp_sync(self) -> BarrierError:
-        """An operation of the whole warp that some lanes will not reach."""
+        """Tell of an operation of the warp that some of its lanes will not reach."""
         plan, blocks = self.program.plan, self.next_blocks(self.context.fault_warp)
         pc = self.context.fault_pc
         here = [n for n, block in enumerate(plan.blocks) if block.start == pc]

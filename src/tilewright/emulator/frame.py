@@ -48,7 +48,9 @@ class Layout:
             self._name(variable, (state.FIRST_ARRAY + number) << state.SEGMENT_SHIFT)
         self._threads = self._thread_tables()
         frames = self.thread_numbers() * np.uint64(self.local_frame)
-        self.local_window = Known(frames + np.uint64(state.LOCAL_SEGMENT << state.SEGMENT_SHIFT), 64)
+        self.local_window = Known(
+            frames + np.uint64(state.LOCAL_SEGMENT << state.SEGMENT_SHIFT), 64
+        )
 
     def variables(self, space: str) -> list[Variable]:
         """Return the kernel's variables in a state space, in order."""
@@ -104,11 +106,11 @@ class Layout:
         }
 
     def thread_numbers(self) -> Table:
-        """The number of each thread in its block, [warps, 32]."""
+        """Return the number of each thread in its block, [warps, 32]."""
         return np.arange(self.warps * WARP, dtype=np.uint64).reshape(self.warps, WARP)
 
     def constant_special(self, name: str) -> int | None:
-        """A special register that is the same number everywhere in the launch."""
+        """Return a special register that is one number everywhere in the launch."""
         block = dict(zip("xyz", self.launch.block, strict=True))
         if name.startswith("%ntid."):
             return block[name[-1]]
@@ -127,7 +129,7 @@ class Layout:
         }.get(name)
 
     def special_shape(self, name: str) -> Shape:
-        """What is known of a special register."""
+        """Return what is known of a special register."""
         if name in self._threads:
             return Known(self._threads[name], 32)
         number = self.constant_special(name)
@@ -139,14 +141,14 @@ class Layout:
         return UNIFORM
 
     def symbol_shape(self, name: str) -> Shape:
-        """The address of a variable, in its own state space."""
+        """Return the address of a variable, in its own state space."""
         if name not in self.symbols:
             raise UnsupportedError(f"the emulator has no address for {name!r}")
         return constant(self.symbols[name], 64, self.warps)
 
 
 def _all_variables(module: Module, function: Function) -> list[Variable]:
-    """The variables that a kernel names, or that its variables' initial values point to."""
+    """Return the variables that a kernel names, or that their initial values point to."""
     declared = {v.name: v for v in (*module.variables.values(), *function.variables)}
     todo = [name for ins in function.body for o in ins.operands for name in symbols(o)]
     named: set[str] = set()
@@ -159,7 +161,7 @@ def _all_variables(module: Module, function: Function) -> list[Variable]:
 
 
 def symbols(operand: Operand) -> list[str]:
-    """The variables and labels that an operand names."""
+    """Return the variables and labels that an operand names."""
     match operand:
         case Symbol(name):
             return [name]
@@ -210,7 +212,7 @@ class Frame:
         return e.b.gep(self.state, [ir.Constant(I64, self.slots[name] + extra)], source_etype=I8)
 
     def load(self, e: Emitter, name: str) -> Value:
-        """A register as its block-boundary shape keeps it."""
+        """Return a register as its block-boundary shape keeps it."""
         lane, shape = self.types[name], self.shapes.get(name, UNIFORM)
         if isinstance(shape, Known):
             return e.retype(Value(ir.IntType(shape.bits), shape), lane)
@@ -255,7 +257,7 @@ class Frame:
         return [masked_store(e, chunk, place, align, part) for chunk, place, part in parts]
 
     def special(self, block: BlockCode, name: str) -> Value:
-        """A special register's value."""
+        """Return a special register's value."""
         shape = self.layout.special_shape(name)
         if isinstance(shape, Known):
             return Value(I32, shape)
@@ -284,7 +286,7 @@ class Frame:
         return Value(I32, UNIFORM, e.b.trunc(now, I32))
 
     def symbol(self, name: str, offset: int, warps: int) -> Value:
-        """The address of a variable plus `offset`."""
+        """Return the address of a variable plus `offset`."""
         shape = self.layout.symbol_shape(name)
         if not isinstance(shape, Known):
             raise AssertionError("a symbol has a known address")

@@ -66,7 +66,7 @@ class _Copy:
     after: str | None
 
     def rename(self, operand: Operand) -> Operand:
-        """An operand with the names of this copy."""
+        """Return an operand with the names of this copy."""
         match operand:
             case Reg(name) if name != "_":
                 return Reg(name + self.suffix)
@@ -86,24 +86,24 @@ class _Copy:
                 return operand
 
     def guard(self, guard: Guard | None) -> Guard | None:
-        """A guard with the names of this copy."""
+        """Return a guard with the names of this copy."""
         return guard and Guard(Reg(guard.reg.name + self.suffix), guard.negated)
 
     def instruction(self, ins: Instruction) -> Instruction:
-        """An instruction of this copy; a return becomes a jump behind the call."""
+        """Return an instruction of this copy; a return becomes a jump behind the call."""
         operands = tuple(self.rename(operand) for operand in ins.operands)
         guard = self.guard(ins.guard)
         if self.after is None:
             return replace(ins, operands=operands, guard=guard)
         if ins.opcode == "ret":
             return _jump(ins, self.after, guard)
-        # Only kernels have parameters of the launch: what a function finds by a register is its own.
+        # What a function finds by a register is its own: the launch's are for kernels.
         space = "local" if ins.space == "param" and not _named(ins) else ins.space
         return replace(ins, operands=operands, guard=guard, space=space)
 
 
 def _jump(ins: Instruction, label: str, guard: Guard | None) -> Instruction:
-    """A branch in the place of `ins`."""
+    """Return a branch in the place of `ins`."""
     return replace(
         ins, opcode="bra", types=(), space=None, flags=(), operands=(Symbol(label),), guard=guard
     )
@@ -211,7 +211,7 @@ class _Inliner:
         self.labels[after] = len(self.body)
 
     def _bind(self, formal: Variable, actual: Operand | None, ins: Instruction) -> str:
-        """The variable that a parameter stands for in one call."""
+        """Return the variable that a parameter stands for in one call."""
         if actual is None:  # a result that the caller drops
             return self._declare(formal)
         if isinstance(actual, Symbol) and actual.name in self.variables | _params(self.kernel):
@@ -229,7 +229,7 @@ class _Inliner:
 
 
 def _plain(symbol: str) -> str:
-    """The name in a mangled symbol: `fact` for `_Z4facti`."""
+    """Return the name in a mangled symbol: `fact` for `_Z4facti`."""
     match = re.match(r"_Z(\d+)", symbol)
     return symbol[match.end() :][: int(match[1])] if match else symbol
 
@@ -250,7 +250,7 @@ def _pairs(formals: Sequence[Variable], actuals: Operand) -> list[tuple[Variable
 def _registers_of(
     variables: Sequence[Variable], body: Sequence[Instruction], registers: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables that a register can hold, with its type: every access moves all of them."""
+    """Return the variables that a register can hold: every access moves all of them."""
     sizes = {v.name: 8 * v.size_bytes for v in variables if v.size_bytes in (2, 4, 8)}
     for ins in body:
         access = _whole_access(ins)
@@ -283,7 +283,7 @@ def _whole_access(ins: Instruction) -> tuple[str, Operand] | None:
 
 
 def _lowered(ins: Instruction, registers: Mapping[str, str], variables: set[str]) -> Instruction:
-    """An access to a param variable as a move, or as one to local memory."""
+    """Return an access to a param variable as a move, or as one to local memory."""
     if ins.space != "param" or variables.isdisjoint(
         name for operand in ins.operands for name in symbols(operand)
     ):

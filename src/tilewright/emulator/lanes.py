@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Operand, Reg, Special, Symbol
+from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Operand, Pair, Reg, Special, Symbol
 
 WARP = 32
 Table: TypeAlias = "npt.NDArray[np.uint64]"
@@ -401,7 +401,8 @@ def shape_of(instruction: Instruction, operands: Sequence[Shape]) -> Shape:
     """
     if instruction.opcode in _LANE_DEPENDENT | _REDUCTIONS | _CARRIED:
         return VARYING
-    if instruction.types and instruction.opcode not in ("ld", "ldu"):
+    two_results = bool(instruction.operands) and isinstance(instruction.operands[0], Pair)
+    if instruction.types and instruction.opcode not in ("ld", "ldu") and not two_results:
         known = _fold(instruction, operands) if operands else None
         if known is not None:
             return known

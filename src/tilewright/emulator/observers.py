@@ -46,14 +46,14 @@ class Batch:
     offsets: Mapping[int, tuple[int, ...]]
 
     def addresses(self, chosen: npt.NDArray[np.intp]) -> Addresses:
-        """The addresses of all 32 lanes of some events, [len(chosen), 32]."""
+        """Return the addresses of all 32 lanes of some events, [len(chosen), 32]."""
         events = self.events[chosen]
         result = self.rows[np.maximum(events["row"], 0)]
         for pc in np.unique(events["pc"][events["row"] < 0]):
             fixed = (events["pc"] == pc) & (events["row"] < 0)
             steps = np.array(self.offsets[int(pc)], np.int64).view(np.uint64)
             result[fixed] = events["base"][fixed][:, None] + steps
-        return result
+        return np.asarray(result)
 
 
 class Observer(Protocol):
@@ -64,11 +64,12 @@ class Observer(Protocol):
 
 
 class AccessCounter:
-    """Requests, and sectors or wavefronts ("passes"), of loads and stores, by instruction and space.
+    """Requests and passes of loads and stores, by instruction and state space.
 
-    Generic accesses count where their first active lane's address lies. Atomics are neither loads
-    nor stores, as in the profiler. What an access costs depends on its addresses modulo 128 bytes
-    alone, so that each distinct pattern is worked out once.
+    A pass is a sector of global or a wavefront of shared memory. Generic accesses count where
+    their first active lane's address lies; atomics are neither loads nor stores, as in the
+    profiler. What an access costs depends on its addresses modulo 128 bytes alone, so that each
+    distinct pattern is worked out once.
     """
 
     def __init__(self, body: Sequence[Instruction]) -> None:
@@ -156,7 +157,7 @@ def _first_active(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
 
 def _active(masks: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     """Return masks as booleans, [len(masks), 32]."""
-    return (masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1
+    return np.asarray((masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1)
 
 
 def _relative(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
@@ -172,8 +173,9 @@ def _relative(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
 def _distinct(
     rows: npt.NDArray[np.uint64],
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """The distinct rows and how often each occurs; rows are compared by a 64-bit sum."""
-    weights = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) | np.uint64(1)
+    """Return the distinct rows and how often each occurs, by a 64-bit sum of each."""
+    odd = np.uint64(1)
+    weights = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) | odd
     with np.errstate(over="ignore"):
         keys = (rows * weights).sum(axis=1, dtype=np.uint64)
     _, index, inverse, counts = np.unique(
@@ -184,7 +186,6 @@ def _distinct(
     return rows[index], counts
 
 
-
 def sectors(rows: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
     """Distinct 32-byte sectors that each row's active lanes touch."""
     idle = rows == _NOBODY
@@ -193,13 +194,13 @@ def sectors(rows: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
     touched = first if np.array_equal(first, last) else np.concatenate([first, last], axis=1)
     ordered = np.sort(touched, axis=1)
     fresh = ordered[:, 1:] != ordered[:, :-1]
-    return 1 + fresh.sum(axis=1) - (ordered[:, -1] == _LAST)
+    return np.asarray(1 + fresh.sum(axis=1) - (ordered[:, -1] == _LAST))
 
 
 def wavefronts(
     rows: npt.NDArray[np.uint64], size: int, *, load: bool = True
 ) -> npt.NDArray[np.int64]:
-    """Passes of each row's active lanes through the 32 banks of shared memory.
+    """Count the passes of each row's active lanes through the 32 banks of shared memory.
 
     A pass serves one word in each bank, to any number of lanes: 128 bytes. An access of 4 bytes a
     lane goes as a whole warp, one of 8 bytes by half warps, one of 16 by quarters; each such phase
@@ -223,9 +224,9 @@ def wavefronts(
 
 
 def _phased(rows: npt.NDArray[np.uint64], size: int, phases: int) -> npt.NDArray[np.int64]:
-    """Passes where the warp goes in `phases` equal parts, one after the other."""
+    """Count passes where the warp goes in `phases` equal parts, one after the other."""
     parts = np.split(rows, phases, axis=1)
-    return np.sum([_conflicts(part, max(size // 4, 1)) for part in parts], axis=0, dtype=np.int64)
+    return np.asarray(sum(_conflicts(part, max(size // 4, 1)) for part in parts))
 
 
 def _agree(rows: npt.NDArray[np.uint64], step: int) -> npt.NDArray[np.bool_]:
@@ -236,7 +237,7 @@ def _agree(rows: npt.NDArray[np.uint64], step: int) -> npt.NDArray[np.bool_]:
 
 
 def _conflicts(rows: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.int64]:
-    """The most distinct words that fall in one bank, row by row."""
+    """Count the most distinct words that fall in one bank, row by row."""
     idle = rows == _NOBODY
     start = rows >> np.uint64(2)
     each = [np.where(idle, _LAST, start + np.uint64(w)) for w in range(words)]
@@ -248,17 +249,15 @@ def _conflicts(rows: npt.NDArray[np.uint64], words: int) -> npt.NDArray[np.int64
     counts = np.zeros((len(rows), 32), np.int64)
     row = np.broadcast_to(np.arange(len(rows))[:, None], word.shape)
     np.add.at(counts, (row[fresh], bank[fresh]), 1)
-    return counts.max(axis=1)
+    return np.asarray(counts.max(axis=1))
 
 
 def standard_observers(plan: Plan) -> list[Observer]:
-    """The observers behind `Counters`."""
+    """Return the observers behind `Counters`."""
     return [AccessCounter(plan.function.body)]
 
 
-def total(
-    plan: Plan, executions: npt.NDArray[np.int64], observers: Sequence[Observer]
-) -> Counters:
+def total(plan: Plan, executions: npt.NDArray[np.int64], observers: Sequence[Observer]) -> Counters:
     """All counts of a run."""
     counter = next(o for o in observers if isinstance(o, AccessCounter))
     warps = threads = ffma = 0

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from tilewright.emulator.codegen import DOUBLE, FLOAT, HALF, INTS
 from tilewright.emulator.lanes import BITS
-from tilewright.toolchain.ptx.ir import Instruction
+from tilewright.toolchain.ptx.ir import Instruction, Pair
 
 Kinds = tuple[str, ...]
 
@@ -27,30 +27,31 @@ def signature(ins: Instruction) -> tuple[Kinds, Kinds]:
     first, last = ins.types[0], ins.types[-1]
     sources = len(ins.operands) - 1
     match ins.opcode:
+        case "add" | "sub" | "fma" if len(ins.types) > 1:
+            return (first,), (*(last,) * (sources - 1), first)
         case "mul" | "mad" if "wide" in ins.flags:
             return (doubled(last),), (last, last, doubled(last))[:sources]
         case "mul24" | "mad24":
             return (last,), (last,) * sources
         case "shl" | "shr":
             return (last,), (last, "u32")
-        case "shf" | "bfe":
-            return (last,), (last, last, "u32")[:sources] if ins.opcode == "shf" else (
-                last,
-                "u32",
-                "u32",
-            )
+        case "shf":
+            return (last,), (last, last, "u32")
+        case "bfe":
+            return (last,), (last, "u32", "u32")
         case "bfi":
             return (last,), (last, last, "u32", "u32")
         case "fns":
             return (last,), ("b32", "b32", "s32")
         case "lop3":
-            return (last,), (last, last, last, "u32")
+            return (last, "pred")[: sources - 3], (last, last, last, "u32", "pred")[:sources]
         case "popc" | "clz" | "bfind":
             return ("u32",), (last,)
         case "bmsk" | "szext":
             return (last,), (last, "u32")
         case "setp":
-            return ("pred",), (last, last, "pred")[:sources]
+            pair = isinstance(ins.operands[0], Pair)
+            return ("pred",) * (1 + pair), (last, last, "pred")[:sources]
         case "set":
             return (first,), (last, last, "pred")[:sources]
         case "testp":

@@ -8,9 +8,8 @@ from llvmlite import ir
 
 from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, bits_of, integer_of
 from tilewright.emulator.lanes import WARP
-from tilewright.emulator.ops import floats, halves
 from tilewright.emulator.signature import lane_type
-from tilewright.emulator.ops.table import unsupported
+from tilewright.emulator.ops.table import find, unsupported
 from tilewright.emulator.state import Fault
 from tilewright.toolchain.ptx.ir import Instruction
 
@@ -136,11 +135,9 @@ def _looped(
     step = Instruction(
         opcode=operation, types=ins.types[-1:], flags=(), ptx_line=ins.ptx_line, text=ins.text
     )
-    if operation not in ("add", "min", "max"):
+    compute = find(step) if operation in ("add", "min", "max") else None
+    if compute is None:
         raise unsupported(ins)
-    half = ins.types[-1] in ("f16", "bf16", "f16x2", "bf16x2")
-    compute = {True: halves.arithmetic if operation == "add" else halves.functions,
-               False: floats.min_max}[half]
     new = e.cast(compute(e, step, current, value), integer)
     pair = b.cmpxchg(pointer, old, new, "seq_cst")
     seen, swapped = b.extract_value(pair, 0), b.extract_value(pair, 1)

@@ -82,10 +82,10 @@ def cnot(e: Emitter, _ins: Instruction, a: ir.Value) -> ir.Value:
 
 @elementwise("lop3")
 def lop3(
-    e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value, c: ir.Value, _table: ir.Value
+    e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value, c: ir.Value, *_more: ir.Value
 ) -> ir.Value:
     """Any function of three bits, by its truth table (a = 0xF0, b = 0xCC, c = 0xAA)."""
-    table = ins.operands[-1]
+    table = ins.operands[4]
     if not isinstance(table, Imm):
         raise AssertionError("lop3 without a constant table")
     total: ir.Value = e.const(a, 0)
@@ -94,6 +94,13 @@ def lop3(
             terms = [x if row >> bit & 1 else e.b.not_(x) for x, bit in ((a, 2), (b, 1), (c, 0))]
             total = e.b.or_(total, e.b.and_(e.b.and_(terms[0], terms[1]), terms[2]))
     return total
+
+
+def lop3_truth(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
+    """Give the second result of lop3: whether the first is not 0, joined with a predicate."""
+    result = lop3(e, ins, *args)
+    truth = e.b.icmp_unsigned("!=", result, e.const(result, 0))
+    return (e.b.and_ if "and" in ins.flags else e.b.or_)(truth, args[-1])
 
 
 @elementwise("shl")

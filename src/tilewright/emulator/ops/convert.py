@@ -4,87 +4,88 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import DOUBLE, FLOAT, HALF, I16, I32, INTS, Emitter, like
+from tilewright.emulator.codegen import DOUBLE, FLOAT, HALF, I32, INTS, Emitter, like, mangled
 from tilewright.emulator.lanes import BITS
-from tilewright.emulator.ops import floats, halves
+from tilewright.emulator.ops import eighths, floats, halves
 from tilewright.emulator.ops.integers import narrow, signed, widen
+from tilewright.emulator.ops.packed import pack
+from tilewright.emulator.ops.rounding import directed, direction
 from tilewright.emulator.ops.table import elementwise, unsupported
 from tilewright.toolchain.ptx.ir import Instruction
 
-_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+_HALVES = frozenset({"f16", "bf16"})
+_FLOATS = _HALVES | {"f32", "f64"}
+_INTEGERS = frozenset(f"{s}{b}" for s in "us" for b in (8, 16, 32, 64))
 _TO_INTEGRAL = {"rni": "llvm.rint", "rzi": "llvm.trunc", "rmi": "llvm.floor", "rpi": "llvm.ceil"}
-
-
-def _mode(ins: Instruction) -> str:
-    return next((f for f in ins.flags if f in ("rn", "rz", "rm", "rp", "rna", "rs")), "rn")
 
 
 @elementwise("cvt")
 def cvt(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
-    """One conversion, by the pair of types."""
+    """Convert, by the pair of types."""
     to, source = ins.types[0], ins.types[-1]
+    if "rs" in ins.flags or "pack" in ins.flags or len(args) > 2:
+        raise unsupported(ins, "this form of cvt")
     if to in ("f16x2", "bf16x2") and source == "f32":
-        high, low = (_from_f32(e, ins, a, to[:-2]) for a in args)
-        return halves.pack(e, low, high)
+        return pack(e, *(_from_f32(e, ins, a, to.removesuffix("x2")) for a in reversed(args)))
+    if to in eighths.FORMATS or source in eighths.FORMATS:
+        return eighths.convert(e, ins, *args)
     if to == "tf32":
         return _tf32(e, ins, args[0])
-    if to not in _FLOATS | _INTEGERS or source not in _FLOATS | _INTEGERS or len(args) > 1:
+    if not (_FLOATS | _INTEGERS).issuperset((to, source)) or len(args) > 1:
         raise unsupported(ins, f"cvt from {source} to {to}")
-    if source not in _FLOATS:
-        return _from_integer(e, ins, args[0])
-    if to not in _FLOATS:
-        return _to_integer(e, ins, args[0])
-    return _between_floats(e, ins, args[0])
+    if source in _INTEGERS:
+        return (_to_float if to in _FLOATS else _between_integers)(e, ins, args[0])
+    return (_between_floats if to in _FLOATS else _to_integer)(e, ins, args[0])
 
 
-_INTEGERS = frozenset(f"{s}{b}" for s in "us" for b in (8, 16, 32, 64))
+# --- integers -------------------------------------------------------------------------------------
 
 
-def _range(kind: str) -> tuple[int, int]:
-    bits = BITS[kind]
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed(kind) else (0, (1 << bits) - 1)
+def _between_integers(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
+    to, source = ins.types
+    bits = BITS[to]
+    if "sat" in ins.flags:
+        least = -(1 << (bits - 1)) if signed(to) else 0
+        x = widen(e, x, source, 128)
+        for bound, pick in ((least, "smax"), (least + (1 << bits) - 1, "smin")):
+            x = e.intrinsic(f"llvm.{pick}", [x, e.const(x, bound)])
+        return narrow(e, x, bits)
+    return narrow(e, x, bits) if bits <= BITS[source] else widen(e, x, source, bits)
 
 
-def _from_integer(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
-    to, source = ins.types[0], ins.types[-1]
-    if to not in _FLOATS:
-        if "sat" in ins.flags:
-            return _saturated(e, x, source, to)
-        bits = BITS[to]
-        return narrow(e, x, bits) if bits <= BITS[source] else widen(e, x, source, bits)
-    if _mode(ins) != "rn":
-        return _directed_from_integer(e, ins, x)
+def _to_float(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
+    """Round an integer once."""
+    to, source = ins.types
+    name = "sitofp" if signed(source) else "uitofp"
     convert = e.b.sitofp if signed(source) else e.b.uitofp
-    if to == "f64":
-        return convert(x, like(x, DOUBLE))
-    if to == "f32":
-        return floats.finish(e, ins, convert(x, like(x, FLOAT)))
-    if BITS[source] > 32:
-        raise unsupported(ins, f"cvt from {source} to {to}")
-    return _half_register(e, halves.from_double(e, convert(x, like(x, DOUBLE)), to), to)
+    mode = direction(ins)
+    if to in _HALVES:
+        exact = convert(_jammed(e, x, source), like(x, DOUBLE))
+        return _register(e, _from_f64(e, ins, exact, to), to)
+    lane = DOUBLE if to == "f64" else FLOAT
+    if mode == "rn":
+        return floats.finish(e, ins, convert(x, like(x, lane)))
+    return floats.finish(e, ins, directed(e, name, mode, [x], lane))
 
 
-def _directed_from_integer(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
-    to, source = ins.types[0], ins.types[-1]
-    if to != "f32" or BITS[source] > 32:
-        raise unsupported(ins, f"the rounding mode .{_mode(ins)} of cvt from {source} to {to}")
-    exact = (e.b.sitofp if signed(source) else e.b.uitofp)(x, like(x, DOUBLE))
-    return floats.round_double(e, exact, _mode(ins))
-
-
-def _saturated(e: Emitter, x: ir.Value, source: str, to: str) -> ir.Value:
-    low, high = _range(to)
-    x = widen(e, x, source, 128)
-    order = e.b.icmp_signed
-    x = e.select(order("<", x, e.const(x, low)), e.const(x, low), x)
-    x = e.select(order(">", x, e.const(x, high)), e.const(x, high), x)
-    return narrow(e, x, BITS[to])
+def _jammed(e: Emitter, x: ir.Value, source: str) -> ir.Value:
+    """Fit 64 bits in float64's 53, so that rounding on to a half is right: as `to_odd` does."""
+    if BITS[source] < 64:
+        return x
+    zero = e.const(x, 0)
+    inexact = e.b.icmp_unsigned("!=", e.b.and_(x, e.const(x, 0x7FF)), zero)
+    odd = e.b.and_(x, e.const(x, -0x800))
+    odd = e.select(inexact, e.b.or_(odd, e.const(x, 0x800)), odd)
+    size = x
+    if signed(source):
+        size = e.select(e.b.icmp_signed("<", x, zero), e.b.sub(zero, x), x)
+    return e.select(e.b.icmp_unsigned(">", size, e.const(x, 1 << 53)), odd, x)
 
 
 def _to_integer(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
     """Round to an integer and clamp to the type's range (PTX clamps even without .sat)."""
-    to, source = ins.types[0], ins.types[-1]
-    if source in ("f16", "bf16"):
+    to, source = ins.types
+    if source in _HALVES:
         x = halves.to_float(e, x, source)
     (x,) = floats.inputs(e, ins, x)
     rounding = next((f for f in ins.flags if f in _TO_INTEGRAL), "rzi")
@@ -99,8 +100,6 @@ def _to_integer(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
 
 
 def _converted(e: Emitter, name: str, x: ir.Value, kind: ir.Type) -> ir.Value:
-    from tilewright.emulator.codegen import mangled
-
     full = f"{name}.{mangled(kind)}.{mangled(x.type)}"
     function = e.module.globals.get(full)
     if function is None:
@@ -108,67 +107,85 @@ def _converted(e: Emitter, name: str, x: ir.Value, kind: ir.Type) -> ir.Value:
     return e.b.call(function, [x])
 
 
-def _half_register(e: Emitter, half: ir.Value, kind: str) -> ir.Value:
-    return e.b.bitcast(half, like(half, HALF)) if kind == "f16" else half
+# --- floats ---------------------------------------------------------------------------------------
 
 
-def _from_f32(e: Emitter, ins: Instruction, x: ir.Value, to: str) -> ir.Value:
-    """float32 to 16 bits, with .relu and .satfinite."""
-    mode = _mode(ins)
-    if mode not in ("rn", "rz"):
-        raise unsupported(ins, f"the rounding mode .{mode} of cvt to {to}")
-    (x,) = floats.inputs(e, ins, x)
-    if "sat" in ins.flags:
-        x = floats.saturate(e, x)
-    half = halves.from_float(e, x, to, mode)
-    nan = e.const(half, 0x7FFF)
+def _register(e: Emitter, half: ir.Value, kind: str) -> ir.Value:
+    return e.cast(half, HALF) if kind == "f16" else half
+
+
+def _suffixed(e: Emitter, ins: Instruction, half: ir.Value) -> ir.Value:
+    """Apply .satfinite and .relu to 16 rounded bits."""
     if "satfinite" in ins.flags:
-        largest = e.const(half, 0x7BFF if to == "f16" else 0x7F7F)
-        size = e.b.and_(half, nan)
-        infinite = e.b.icmp_unsigned("==", size, e.const(half, 0x7C00 if to == "f16" else 0x7F80))
-        sign = e.b.and_(half, e.const(half, 0x8000))
-        half = e.select(infinite, e.b.or_(largest, sign), half)
+        f16 = ins.types[0].startswith("f16")
+        infinity, largest = (0x7C00, 0x7BFF) if f16 else (0x7F80, 0x7F7F)
+        size, sign = (e.b.and_(half, e.const(half, mask)) for mask in (0x7FFF, 0x8000))
+        infinite = e.b.icmp_unsigned("==", size, e.const(half, infinity))
+        half = e.select(infinite, e.b.or_(e.const(half, largest), sign), half)
     if "relu" in ins.flags:
-        negative = e.b.icmp_signed("<", half, e.const(half, 0))
-        half = e.select(negative, e.const(half, 0), half)
+        half = e.intrinsic("llvm.smax", [half, e.const(half, 0)])
     return half
 
 
+def _from_f32(e: Emitter, ins: Instruction, x: ir.Value, to: str) -> ir.Value:
+    """Round float32 to 16 bits."""
+    (x,) = floats.inputs(e, ins, x)
+    if "sat" in ins.flags:
+        x = floats.saturate(e, x)
+    return _suffixed(e, ins, halves.from_float(e, x, to, direction(ins)))
+
+
+def _from_f64(e: Emitter, ins: Instruction, x: ir.Value, to: str) -> ir.Value:
+    """Round float64 to 16 bits."""
+    if "sat" in ins.flags:
+        x = floats.saturate(e, x)
+    return _suffixed(e, ins, halves.from_double(e, x, to, direction(ins)))
+
+
 def _tf32(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
-    """float32 with the mantissa rounded to 10 bits; .rna rounds ties away from zero."""
+    """Round float32 to 10 bits of mantissa; .rna rounds ties away from zero."""
     bits = e.b.bitcast(x, like(x, I32))
-    finite = e.b.fcmp_ordered("<", e.intrinsic("llvm.fabs", [x]), e.const(x, float("inf")))
     half = e.const(bits, 0x1000)
-    if _mode(ins) == "rn":
+    if "rn" in ins.flags:
         odd = e.b.and_(e.b.lshr(bits, e.const(bits, 13)), e.const(bits, 1))
         half = e.b.add(odd, e.const(bits, 0x0FFF))
-    elif _mode(ins) == "rz":
+    elif "rz" in ins.flags:
         half = e.const(bits, 0)
+    size = e.intrinsic("llvm.fabs", [x])
+    infinity = e.const(x, float("inf"))
     rounded = e.b.and_(e.b.add(bits, half), e.const(bits, 0xFFFFE000))
-    return e.select(finite, rounded, bits)
+    result = e.select(e.b.fcmp_ordered("<", size, infinity), rounded, bits)
+    if "satfinite" in ins.flags:
+        sign = e.b.and_(bits, e.const(bits, 0x80000000))
+        over = e.b.icmp_unsigned(
+            "==", e.b.and_(result, e.const(bits, 0x7FFFFFFF)), e.const(bits, 0x7F800000)
+        )
+        result = e.select(over, e.b.or_(sign, e.const(bits, 0x7F7FE000)), result)
+    result = e.select(e.b.fcmp_unordered("uno", x, x), e.const(bits, 0x7FFFFFFF), result)
+    if "relu" in ins.flags:
+        result = e.intrinsic("llvm.smax", [result, e.const(result, 0)])
+    return result
 
 
 def _between_floats(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
-    to, source = ins.types[0], ins.types[-1]
-    rounding = next((f for f in ins.flags if f in _TO_INTEGRAL), None)
-    if to in ("f16", "bf16"):
-        if source == "f64":
-            return _half_register(e, halves.from_double(e, x, to), to)
-        if source in ("f16", "bf16"):
-            x = halves.to_float(e, x, source)
-            if rounding:
-                x = e.intrinsic(_TO_INTEGRAL[rounding], [x])
-        return _half_register(e, _from_f32(e, ins, x, to), to)
-    if source in ("f16", "bf16"):
+    to, source = ins.types
+    if source in _HALVES:
         x = halves.to_float(e, x, source)
-    (x,) = floats.inputs(e, ins, x) if source != "f64" else (x,)
-    if rounding and source == to:
+    elif source == "f32":
+        (x,) = floats.inputs(e, ins, x)
+    rounding = next((f for f in ins.flags if f in _TO_INTEGRAL), None)
+    if rounding is not None:
         x = e.intrinsic(_TO_INTEGRAL[rounding], [x])
-    elif to == "f64" and source != "f64":
+    if to in _HALVES:
+        if source == "f64":
+            return _register(e, _from_f64(e, ins, x, to), to)
+        return _register(e, _from_f32(e, ins, x, to), to)
+    if to == "f64" and source != "f64":
         x = e.b.fpext(x, like(x, DOUBLE))
     elif to == "f32" and source == "f64":
-        x = floats.round_double(e, x, _mode(ins))
+        mode = direction(ins)
+        if mode == "rn":
+            x = e.b.fptrunc(x, like(x, FLOAT))
+        else:
+            x = directed(e, "fptrunc", mode, [x], FLOAT)
     return floats.finish(e, ins, x)
-
-
-__all__ = ["I16", "cvt"]

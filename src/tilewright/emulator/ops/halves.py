@@ -1,23 +1,25 @@
-"""float16 and bfloat16 instructions, single and packed (PTX ISA 9.7.4).
+"""float16 and bfloat16 instructions (PTX ISA 9.7.4 and 9.7.5).
 
-Each is computed wider and rounded once: float32 holds any sum or product of two halves with bits
-to spare (24 >= 2·11 + 2), and float64 any product plus a third. A packed operand is two lanes.
+Each is computed wider and rounded once: float32 holds what decides the rounding of a sum or
+product of two halves, float64 their product, and of its sum with a third all but a sticky bit. A float16 is an LLVM half, a
+bfloat16 its 16 bits.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from llvmlite import ir
 
 from tilewright.emulator.codegen import DOUBLE, FLOAT, HALF, I16, I32, Emitter, like
 from tilewright.emulator.ops import floats
+from tilewright.emulator.ops.rounding import odd_sum, to_odd
 from tilewright.emulator.ops.table import elementwise, unsupported
 from tilewright.toolchain.ptx.ir import Instruction
 
+NAN = 0x7FFF  # what a GPU gives for a NaN
+
 
 def to_float(e: Emitter, x: ir.Value, kind: str) -> ir.Value:
-    """A half (16 bits, any LLVM type) as float32, exactly."""
+    """Return a half (16 bits, any LLVM type) as float32, exactly."""
     if kind == "bf16":
         wide = e.b.shl(e.b.zext(e.cast(x, I16), like(x, I32)), e.const_of(like(x, I32), 16))
         return e.b.bitcast(wide, like(x, FLOAT))
@@ -25,112 +27,121 @@ def to_float(e: Emitter, x: ir.Value, kind: str) -> ir.Value:
 
 
 def from_float(e: Emitter, x: ir.Value, kind: str, mode: str = "rn") -> ir.Value:
-    """float32 rounded to 16 bits (i16); NaN becomes 0x7fff, as on the GPU."""
+    """Round float32 to 16 bits, as an integer, by mode rn, rz, rm or rp."""
     bits = e.b.bitcast(x, like(x, I32))
     nan = e.b.fcmp_unordered("uno", x, x)
     if kind == "bf16":
-        rounded = bits
-        if mode == "rn":
-            odd = e.b.and_(e.b.lshr(bits, e.const(bits, 16)), e.const(bits, 1))
-            rounded = e.b.add(bits, e.b.add(odd, e.const(bits, 0x7FFF)))
-        half = e.b.trunc(e.b.lshr(rounded, e.const(bits, 16)), like(x, I16))
+        odd = e.b.and_(e.b.lshr(bits, e.const(bits, 16)), e.const(bits, 1))
+        up = e.b.add(bits, e.b.add(odd, e.const(bits, 0x7FFF)))
+        near = e.b.trunc(e.b.lshr(up, e.const(bits, 16)), like(x, I16))
     else:
-        near = e.b.fptrunc(x, like(x, HALF))
-        half = e.b.bitcast(near, like(x, I16))
-        if mode == "rz":
-            back = e.intrinsic("llvm.fabs", [e.b.fpext(near, x.type)])
-            far = e.b.fcmp_ordered(">", back, e.intrinsic("llvm.fabs", [x]))
-            half = e.select(far, e.b.sub(half, e.const(half, 1)), half)
-    return e.select(nan, e.const(half, 0x7FFF), half)
+        near = e.b.bitcast(e.b.fptrunc(x, like(x, HALF)), like(x, I16))
+    if mode != "rn":
+        near = _moved(e, near, x, kind, mode)
+    return e.select(nan, e.const(near, NAN), near)
 
 
-def from_double(e: Emitter, x: ir.Value, kind: str) -> ir.Value:
-    """float64 rounded once to 16 bits: to odd first, so that the second rounding is right."""
-    return from_float(e, floats.round_double(e, x, "odd"), kind)
+def _moved(e: Emitter, near: ir.Value, x: ir.Value, kind: str, mode: str) -> ir.Value:
+    """Step from the nearest half to the one on the side that `mode` asks for."""
+    back = to_float(e, near, kind)
+    one = e.const(near, 1)
+    negative = e.b.icmp_signed("<", e.b.bitcast(x, like(x, I32)), e.const_of(like(x, I32), 0))
+    over, under = (e.b.fcmp_ordered(order, back, x) for order in "><")
+    inward, outward = e.b.sub(near, one), e.b.add(near, one)
+    if mode == "rz":
+        return e.select(e.select(negative, under, over), inward, near)
+    if mode == "rm":
+        return e.select(over, e.select(negative, outward, inward), near)
+    return e.select(under, e.select(negative, inward, outward), near)
 
 
-def unpack(e: Emitter, pair: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The low and high 16 bits of a packed register."""
-    low = e.b.trunc(pair, like(pair, I16))
-    return low, e.b.trunc(e.b.lshr(pair, e.const(pair, 16)), like(pair, I16))
+def from_double(e: Emitter, x: ir.Value, kind: str, mode: str = "rn") -> ir.Value:
+    """Round float64 once to 16 bits: to odd first, so that the second rounding is right."""
+    return from_float(e, to_odd(e, x), kind, mode)
 
 
-def pack(e: Emitter, low: ir.Value, high: ir.Value) -> ir.Value:
-    """Two 16-bit values as one packed register."""
-    wide = like(low, I32)
-    up = e.b.shl(e.b.zext(high, wide), e.const_of(wide, 16))
-    return e.b.or_(e.b.zext(low, wide), up)
+def flush(e: Emitter, x: ir.Value, kind: str) -> ir.Value:
+    """Turn the subnormals of `kind`, given as float32, into zero of their sign."""
+    least = e.const(x, 2.0**-14 if kind == "f16" else 2.0**-126)
+    tiny = e.b.fcmp_ordered("<", e.intrinsic("llvm.fabs", [x]), least)
+    return e.select(tiny, e.intrinsic("llvm.copysign", [e.const(x, 0.0), x]), x)
 
 
-Half = Callable[[Emitter, Instruction, str, tuple[ir.Value, ...]], ir.Value]
-
-
-def _apply(e: Emitter, ins: Instruction, one: Half, args: tuple[ir.Value, ...]) -> ir.Value:
-    """Run the code of one half on a register: once, or on both halves of a packed one."""
+def _operands(e: Emitter, ins: Instruction, args: tuple[ir.Value, ...]) -> list[ir.Value]:
     kind = ins.types[-1]
-    if kind.endswith("x2"):
-        low, high = zip(*(unpack(e, a) for a in args), strict=True)
-        return pack(e, one(e, ins, kind[:-2], low), one(e, ins, kind[:-2], high))
-    result = one(e, ins, kind, args)
-    return e.b.bitcast(result, like(result, HALF)) if kind == "f16" else result
-
-
-def _finish(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
-    if "relu" in ins.flags:
-        positive = e.b.fcmp_unordered(">", x, e.const(x, 0.0))
-        x = e.select(positive, x, e.const(x, 0.0))
-    return floats.saturate(e, x) if "sat" in ins.flags else x
-
-
-def _rounded(e: Emitter, ins: Instruction, kind: str, args: tuple[ir.Value, ...]) -> ir.Value:
-    if "ftz" in ins.flags:
-        raise unsupported(ins, ".ftz on halves")
-    if ins.opcode in ("fma", "mad"):
-        wide = [e.b.fpext(to_float(e, a, kind), like(a, DOUBLE)) for a in args]
-        exact = _finish(e, ins, e.intrinsic("llvm.fma", wide))
-        return from_double(e, exact, kind)
-    a, b = (to_float(e, x, kind) for x in args)
-    result = {"add": e.b.fadd, "sub": e.b.fsub, "mul": e.b.fmul}[ins.opcode](a, b)
-    return from_float(e, _finish(e, ins, result), kind)
-
-
-def _exact(e: Emitter, ins: Instruction, kind: str, args: tuple[ir.Value, ...]) -> ir.Value:
     values = [to_float(e, a, kind) for a in args]
-    if ins.opcode in ("min", "max"):
-        result, *rest = values
-        for other in rest:
-            result = floats.extreme(e, ins, result, other)
-    else:
-        result = {"ex2": "llvm.exp2", "tanh": "llvm.tanh"}[ins.opcode]
-        result = e.intrinsic(result, values)
-    return from_float(e, result, kind)
+    return [flush(e, v, kind) for v in values] if "ftz" in ins.flags else values
 
 
-def _sign(e: Emitter, ins: Instruction, _kind: str, args: tuple[ir.Value, ...]) -> ir.Value:
-    bits = e.cast(args[0], I16)
-    if ins.opcode == "neg":
-        return e.b.xor(bits, e.const(bits, 0x8000))
-    return e.b.and_(bits, e.const(bits, 0x7FFF))
+def _result(e: Emitter, ins: Instruction, half: ir.Value) -> ir.Value:
+    """Apply the suffixes of an instruction to its rounded result."""
+    kind = ins.types[-1]
+    if {"ftz", "sat", "relu"} & set(ins.flags):
+        x = to_float(e, half, kind)
+        if "ftz" in ins.flags:
+            x = flush(e, x, kind)
+        if "sat" in ins.flags:
+            x = floats.saturate(e, x)
+        if "relu" in ins.flags:
+            positive = e.b.fcmp_unordered(">", x, e.const(x, 0.0))
+            x = e.select(positive, x, e.const(x, 0.0))
+        half = from_float(e, x, kind)
+    return e.cast(half, HALF) if kind == "f16" else half
 
 
 @elementwise("add", "sub", "mul", "fma", "mad", family="half")
 def arithmetic(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
     """One rounded operation."""
-    return _apply(e, ins, _rounded, args)
+    if "oob" in ins.flags:
+        raise unsupported(ins, "fma.oob")
+    kind, values = ins.types[-1], _operands(e, ins, args)
+    if ins.opcode in ("fma", "mad"):
+        a, b, c = (e.b.fpext(v, like(v, DOUBLE)) for v in values)
+        return _result(e, ins, from_double(e, odd_sum(e, e.b.fmul(a, b), c), kind))
+    exact = floats.rounded(e, ins, f"f{ins.opcode}", *values)
+    return _result(e, ins, from_float(e, exact, kind))
 
 
-@elementwise("min", "max", "ex2", "tanh", family="half")
-def functions(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
-    """The extreme of halves, or a function of one."""
-    return _apply(e, ins, _exact, args)
+@elementwise("min", "max", family="half")
+def min_max(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
+    """Pick the extreme of two or three halves."""
+    exact = floats.extreme_of(e, ins, tuple(_operands(e, ins, args)))
+    return _result(e, ins, from_float(e, exact, ins.types[-1]))
+
+
+@elementwise("ex2", "tanh", family="half")
+def function(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
+    """A function of one half."""
+    name = {"ex2": "llvm.exp2", "tanh": "llvm.tanh"}[ins.opcode]
+    exact = e.intrinsic(name, _operands(e, ins, (a,)))
+    return _result(e, ins, from_float(e, exact, ins.types[-1]))
 
 
 @elementwise("neg", "abs", family="half")
-def signs(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
-    """The sign bit flipped or cleared."""
-    return _apply(e, ins, _sign, args)
+def signs(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
+    """Flip or clear the sign bit."""
+    bits = e.cast(a, I16)
+    if ins.opcode == "neg":
+        bits = e.b.xor(bits, e.const(bits, 0x8000))
+    else:
+        bits = e.b.and_(bits, e.const(bits, 0x7FFF))
+    return _result(e, ins, bits)
 
 
-def compare(e: Emitter, relation: str, kind: str, a: ir.Value, b: ir.Value) -> ir.Value:
+@elementwise("add", "sub", family="mixed")
+def mixed_sum(e: Emitter, ins: Instruction, a: ir.Value, c: ir.Value) -> ir.Value:
+    """a + c or a - c in float32, for a half a."""
+    wide = to_float(e, a, ins.types[-1])
+    return floats.finish(e, ins, floats.rounded(e, ins, f"f{ins.opcode}", wide, c))
+
+
+@elementwise("fma", family="mixed")
+def mixed_fma(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """a * b + c in float32, for halves a and b."""
+    a, b = (to_float(e, x, ins.types[-1]) for x in (a, b))
+    return floats.finish(e, ins, floats.rounded(e, ins, "fma", a, b, c))
+
+
+def compare(e: Emitter, ins: Instruction, relation: str, a: ir.Value, b: ir.Value) -> ir.Value:
     """a `relation` b on single halves."""
-    return floats.compare(e, relation, to_float(e, a, kind), to_float(e, b, kind))
+    return floats.compare(e, relation, *_operands(e, ins, (a, b)))

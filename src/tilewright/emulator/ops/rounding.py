@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import FLOAT, I32, Emitter, like, mangled
+from tilewright.emulator.codegen import FLOAT, I32, I64, Emitter, like, mangled
 from tilewright.toolchain.ptx.ir import Instruction
 
 # The processor's modes as llvm.set.rounding numbers them.
@@ -61,6 +61,20 @@ def _build(module: ir.Module, function: ir.Function, operation: str, mode: str) 
     value = b.call(intrinsic, [*function.args, *notes])
     b.call(switch, [ir.Constant(I32, _NEAREST)])
     b.ret(value)
+
+
+def odd_sum(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Add float64 values so that inexact sums get an odd last bit (see `to_odd`)."""
+    total = e.b.fadd(a, b)
+    part = e.b.fsub(total, a)  # what rounding left of b; Knuth's two-sum gives the error exactly
+    error = e.b.fadd(e.b.fsub(a, e.b.fsub(total, part)), e.b.fsub(b, part))
+    bits, lost = (e.b.bitcast(x, like(x, I64)) for x in (total, error))
+    zero, one = e.const(bits, 0), e.const(bits, 1)
+    same = e.b.icmp_signed(">=", e.b.xor(bits, lost), zero)
+    moved = e.select(same, e.b.add(bits, one), e.b.sub(bits, one))
+    inexact = e.b.fcmp_ordered("!=", error, e.const(error, 0.0))
+    even = e.b.icmp_unsigned("==", e.b.and_(bits, one), zero)
+    return e.b.bitcast(e.select(e.b.and_(even, inexact), moved, bits), total.type)
 
 
 def to_odd(e: Emitter, x: ir.Value) -> ir.Value:

@@ -20,7 +20,7 @@ _REGISTERS = re.compile(rf"({NAME})(?:\s*<\s*(\d+)\s*>)?")
 _QUALIFIER = re.compile(r"\s*\.(\w+)\s*(\([^)]*\)|\d+(?!\w))?")
 _DECLARATOR = re.compile(rf"({NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?", re.DOTALL)
 _ADDRESS = re.compile(
-    rf"(?:(0[xX][0-9a-fA-F]+|\d+)\s*\(\s*)?(?:generic\s*\(\s*)?({NAME})\s*([-+]\s*\w+)?[\s)]*"
+    rf"(?:(0[xX][0-9a-fA-F]+|\d+)\s*\(\s*)?(?:generic\s*\(\s*)?({NAME})[\s)]*([-+]\s*\w+)?[\s)]*"
 )
 _HEADER = re.compile(
     r"(?:\.(?:visible|extern|weak|common)\s+)*\.(entry|func)\b\s*(?:\.attribute\s*\([^)]*\)\s*)?"
