@@ -91,8 +91,9 @@ def test_inclusive_scan_by_sweeps_in_dynamic_shared_memory(gpu: str) -> None:
 def test_stencil_with_a_halo(gpu: str) -> None:
     image = RNG.random((37, 50), np.float32)
     out = np.full_like(image, np.nan)
-    emulate("stencil.cu", "stencil", (4, 3), (16, 16), [image, out, np.int32(50), np.int32(37)],
-            gpu=gpu)
+    emulate(
+        "stencil.cu", "stencil", (4, 3), (16, 16), [image, out, np.int32(50), np.int32(37)], gpu=gpu
+    )
     p = np.pad(image, 1).astype(np.float64)
     exact = 0.5 * p[1:-1, 1:-1] + 0.125 * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:])
     assert np.abs(out - exact).max() <= 4 * 2**-24
@@ -138,7 +139,7 @@ def test_axpy_on_pairs_of_halves(gpu: str, file: str) -> None:
     assert np.array_equal(y, exact)
 
 
-@each_gpu
+@old_and_new
 def test_constant_and_global_variables(gpu: str) -> None:
     out, last = np.zeros(40, np.float32), np.zeros(1, np.uint32)
     for _ in range(2):  # variables start anew in every run
@@ -150,13 +151,25 @@ def test_constant_and_global_variables(gpu: str) -> None:
         assert last[0] == 3
 
 
-POINT = np.dtype({"names": ["tag", "x", "y"], "formats": ["i1", "f8", ("i2", 4)],
-                  "offsets": [0, 8, 16], "itemsize": 24})
-BOX = np.dtype({"names": ["low", "high", "closed"], "formats": [POINT, POINT, "?"],
-                "offsets": [0, 24, 48], "itemsize": 56})
+POINT = np.dtype(
+    {
+        "names": ["tag", "x", "y"],
+        "formats": ["i1", "f8", ("i2", 4)],
+        "offsets": [0, 8, 16],
+        "itemsize": 24,
+    }
+)
+BOX = np.dtype(
+    {
+        "names": ["low", "high", "closed"],
+        "formats": [POINT, POINT, "?"],
+        "offsets": [0, 24, 48],
+        "itemsize": 56,
+    }
+)
 
 
-@each_gpu
+@old_and_new
 def test_structs_by_value(gpu: str) -> None:
     box = np.zeros((), BOX)
     box["low"] = (3, 0.25, [10, 20, 30, 40])
@@ -196,7 +209,7 @@ def test_doubles(gpu: str) -> None:
     assert np.all(np.abs(y - exact) <= 1e-14 * scale)
 
 
-@each_gpu
+@old_and_new
 def test_division_of_64_bits(gpu: str) -> None:
     a = RNG.integers(-(2**62), 2**62, 64) >> RNG.integers(0, 60, 64)
     b = RNG.integers(1, 2**40, 64) * RNG.choice([-1, 1], 64)
@@ -213,7 +226,7 @@ def test_division_of_64_bits(gpu: str) -> None:
     assert high.tolist() == expected
 
 
-@each_gpu
+@old_and_new
 def test_bits_and_votes(gpu: str) -> None:
     x = RNG.integers(0, 2**32, 32, dtype=np.uint32)
     x[:2] = 0, 0x80000000
@@ -236,7 +249,7 @@ def test_bits_and_votes(gpu: str) -> None:
         ]
 
 
-@each_gpu
+@old_and_new
 def test_called_device_functions(gpu: str) -> None:
     over, under, following = (np.zeros(64, np.int32) for _ in range(3))
     emulate("calls.cu", "harmonic", 1, 64, [over, under, following], gpu=gpu)

@@ -3,17 +3,32 @@
 import math
 
 from harness import op
-from ieee import FORMATS, add, div, flushed, fma, mul, saturated, sqrt
+from ieee import F32, FORMATS, Format, add, div, flushed, fma, mul, saturated, sqrt
+from ptx_values import Domain
 
 MODES = ("rn", "rz", "rm", "rp")
 
 
+# As precise as float32, with the exponents of float64. What .ftz flushes is decided there: some
+# results below the least normal number are flushed that would round up to it (seen on an H200).
+UNBOUNDED = Format(11, 23)
+
+
+def flushed_result(compute):
+    """What .ftz makes of compute(format), a result rounded to that format."""
+    result = compute(F32)
+    return math.copysign(0.0, result) if abs(compute(UNBOUNDED)) < F32.tiny else result
+
+
 def suffixed(expect, *, ftz=False, sat=False):
-    """A reference under .ftz (operands and result flushed) and .sat."""
+    """A reference expect(*operands, format) under .ftz and .sat."""
 
     def value(*operands):
-        result = expect(*(map(flushed, operands) if ftz else operands))
-        result = flushed(result) if ftz else result
+        if ftz:
+            seen = tuple(map(flushed, operands))
+            result = flushed_result(lambda form: expect(*seen, form))
+        else:
+            result = expect(*operands, F32)
         return saturated(result) if sat else result
 
     return value
@@ -41,7 +56,7 @@ def classes(kind):
         "infinite": math.isinf,
         "number": lambda a: not math.isnan(a),
         "notanumber": math.isnan,
-        "normal": lambda a: math.isfinite(a) and abs(a) >= tiny,
+        "normal": lambda a: math.isfinite(a) and (abs(a) >= tiny or a == 0),
         "subnormal": lambda a: 0 < abs(a) < tiny,
     }
 
@@ -53,7 +68,9 @@ def arithmetic(kind, suffixes):
     for name, ftz, sat in suffixes:
 
         def rounded(operation, mode, ftz=ftz, sat=sat):
-            return suffixed(lambda *x: operation(*x, form, mode), ftz=ftz, sat=sat)
+            if kind == "f64":
+                return lambda *x: operation(*x, form, mode)
+            return suffixed(lambda *x: operation(*x, mode), ftz=ftz, sat=sat)
 
         for mode in MODES if not sat else ("rn", "rz"):
             tail = f"{mode}{name}.{kind}"
@@ -67,20 +84,48 @@ def arithmetic(kind, suffixes):
                 yield op(f"sqrt.{tail}", kind, one, rounded(sqrt, mode))
 
 
+def at_the_edge():
+    """.ftz next to the least normal number: (1 + x)(1 - x) and the like, just below 1."""
+    small = [2.0**-12 * k for k in (1, 2, 3)] + [2.0**-13, 2.0**-23, 0.0]
+    near = Domain("f32", tuple(s * (0.5 + x) for x in small for s in (1, -1)), literals=())
+    tiny = Domain("f32", tuple(math.ldexp(1 - x, -125) for x in small), literals=())
+    big = Domain("f32", tuple(math.ldexp(1 + x, 126) for x in small), literals=())
+    for mode in MODES:
+        tail = f"{mode}.ftz.f32"
+        for name, operation, operands in (
+            ("mul", mul, (near, tiny)),
+            ("fma", lambda a, b, *r: fma(a, b, 0.0, *r), (near, tiny)),
+            ("div", div, (near, big)),
+        ):
+            text = f"{name}.{tail} {{d}}, {{a}}, {{b}}" + (
+                ", 0f00000000;" if name == "fma" else ";"
+            )
+            expect = suffixed(lambda *x, f=operation, m=mode: f(*x, m), ftz=True)
+            yield op(f"{name}.{tail} edge", "f32", operands, expect, template=text)
+        yield op(
+            f"cvt.{tail}.f64 edge",
+            "f32",
+            (Domain("f64", tuple(math.ldexp(1 - 2.0**-k, -126) for k in range(20, 30))),),
+            lambda a, m=mode: flushed_result(lambda form: form.rounded(a, m)),
+            template=f"cvt.{tail}.f64 {{d}}, {{a}};",
+        )
+
+
 def exact(kind, suffixes):
     """What picks, moves or tests bits."""
     one, two = (kind,), (kind,) * 2
     for name, ftz in suffixes:
         tail = f"{name}.{kind}"
-        yield op(f"neg{tail}", kind, one, suffixed(lambda a: -a, ftz=ftz))
-        yield op(f"abs{tail}", kind, one, suffixed(abs, ftz=ftz))
+        seen = flushed if ftz else lambda a: a
+        yield op(f"neg{tail}", kind, one, lambda a, f=seen: -f(a))
+        yield op(f"abs{tail}", kind, one, lambda a, f=seen: abs(f(a)))
         for which in ("min", "max"):
             large = which == "max"
             yield op(
                 f"{which}{tail}",
                 kind,
                 two,
-                suffixed(lambda a, b, m=large: smaller(a, b, largest=m), ftz=ftz),
+                lambda a, b, m=large, f=seen: smaller(f(a), f(b), largest=m),
             )
     yield op(f"copysign.{kind}", kind, two, lambda a, b: math.copysign(b, a))
     for name, test in classes(kind).items():

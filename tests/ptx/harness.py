@@ -3,16 +3,14 @@
 An `Op` is an instruction with its operand types and a reference written from the PTX ISA. `Section`
 puts its ops in one kernel, where each runs in several *ways*, because the emulator has a code path
 for each: operands that vary from lane to lane, that are one number for the warp, that follow from
-%tid (so that the compiler of the emulator knows them), that are one number plus a step a lane, and
-immediates. References work on Python values: int, float, bool, and for packed types tuples.
+%tid (so that they are known when the kernel is compiled), that are one number plus a step a lane,
+and immediates.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import re
-import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from ieee import FORMATS
+from ptx_values import Domain, agrees, bits_of, decode, encode, is_float, wrap
 
 from tilewright.launch import Launch
 from tilewright.toolchain import artifact_from_ptx
@@ -32,143 +30,34 @@ TOTAL = THREADS * BLOCKS
 Executor = Callable[..., object]
 
 
-def bits_of(kind: str) -> int:
-    """The width of a PTX type."""
-    if kind == "pred":
-        return 1
-    if kind.startswith(("e4m3", "e5m2")):
-        return 16
-    base, _, packed = kind.partition("x")
-    return int(re.sub(r"\D", "", base)) * int(packed or 1)
-
-
-def is_float(kind: str) -> bool:
-    """Whether a scalar type is a floating-point one."""
-    return kind in FORMATS
-
-
-def wrap(value: int, kind: str) -> int:
-    """An integer as a type of this width holds it."""
-    bits = bits_of(kind)
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if kind[0] == "s" and value >> (bits - 1) else value
-
-
-def decode(bits: int, kind: str) -> Any:
-    """The Python value of a register's bits."""
-    if kind == "pred":
-        return bool(bits)
-    if "x2" in kind:
-        part = kind.removesuffix("x2")
-        width = bits_of(kind) // 2
-        return tuple(decode(bits >> width * i & (1 << width) - 1, part) for i in range(2))
-    if kind == "f32":
-        return struct.unpack("<f", struct.pack("<I", bits))[0]
-    if kind == "f64":
-        return struct.unpack("<d", struct.pack("<Q", bits))[0]
-    if is_float(kind):
-        return FORMATS[kind].decode(bits)
-    return wrap(bits, kind)
-
-
-def encode(value: Any, kind: str) -> int:
-    """The bits of a Python value."""
-    if kind == "pred":
-        return int(value)
-    if "x2" in kind:
-        low, high = (encode(part, kind.removesuffix("x2")) for part in value)
-        return low | high << bits_of(kind) // 2
-    if is_float(kind):
-        return FORMATS[kind].encode(value)
-    return value & (1 << bits_of(kind)) - 1
-
-
 @dataclass(frozen=True)
-class Within:
-    """A reference that the ISA gives by a bound: any result from `low` to `high`."""
+class Op:
+    """An instruction: `template` with {d} {e} for results and {a} {b} {c} {f} for operands.
 
-    low: float
-    high: float
+    `expect` gives the result (a tuple of two where there are two) from the operands' values.
+    """
 
-    @classmethod
-    def around(cls, exact: float, *, relative: float = 0.0, absolute: float = 0.0) -> Within:
-        """`exact` with the error allowed."""
-        slack = abs(exact) * relative + absolute
-        return cls(exact - slack, exact + slack)
-
-    def admits(self, value: float) -> bool:
-        return self.low <= value <= self.high
+    name: str
+    template: str
+    results: tuple[str, ...]
+    operands: tuple[Domain, ...]
+    expect: Callable[..., Any]
 
 
-def agrees(got: int, want: Any, kind: str) -> bool:
-    """Whether result bits are what the reference says. Any NaN is as good as another."""
-    if isinstance(want, Within):
-        return want.admits(decode(got, kind))
-    if "x2" in kind and isinstance(want, tuple):
-        width, part = bits_of(kind) // 2, kind.removesuffix("x2")
-        mask = (1 << width) - 1
-        return all(agrees(got >> width * i & mask, w, part) for i, w in enumerate(want))
-    if isinstance(want, float) and math.isnan(want):
-        return math.isnan(decode(got, kind))
-    return got == encode(want, kind)
-
-
-# --- operands -------------------------------------------------------------------------------------
-
-_FLOAT_EDGES = (0.0, 1.0, 1.5, 2.0, 3.0, 0.5, 1 / 3, 255.0, 65504.0)
-
-
-def _float_edges(kind: str) -> list[float]:
-    form = FORMATS[kind]
-    least = math.ldexp(form.tiny, -form.mantissa)
-    ulp = 2.0**-form.mantissa
-    sizes = [*map(form.rounded, _FLOAT_EDGES), 1 + ulp, 1 - ulp / 2, form.tiny]
-    sizes += [least, form.tiny - least, form.largest, math.inf]
-    return [s * x for x in sizes for s in (1, -1)] + [math.nan]
-
-
-def edges(kind: str) -> list[Any]:
-    """The values where an instruction on this type may go wrong."""
-    if kind == "pred":
-        return [False, True]
-    if "x2" in kind:
-        values = edges(kind.removesuffix("x2"))
-        return [(a, values[-1 - i]) for i, a in enumerate(values)]
-    if is_float(kind):
-        return _float_edges(kind)
-    bits = bits_of(kind)
-    half = 1 << (bits - 1)
-    raw = [0, 1, 2, 3, 7, bits - 1, bits, half - 1, half, half + 1, 2 * half - 2, 2 * half - 1]
-    return [wrap(value, kind) for value in dict.fromkeys(raw)]
-
-
-def _random_value(kind: str, rng: random.Random) -> Any:
-    if "x2" in kind:
-        return tuple(_random_value(kind.removesuffix("x2"), rng) for _ in range(2))
-    bits = rng.getrandbits(bits_of(kind))
-    if is_float(kind) and rng.random() < 0.5:  # of a size at which sums and products are finite
-        form = FORMATS[kind]
-        return form.rounded(math.ldexp(rng.uniform(-1, 1), rng.randint(-8, 8)))
-    if not is_float(kind) and kind != "pred":
-        bits >>= rng.choice((0, 0, bits_of(kind) // 2, bits_of(kind) - 4))
-    return decode(bits, kind)
-
-
-@dataclass(frozen=True)
-class Domain:
-    """An operand: its PTX type, and the values it takes (edges first, then random ones)."""
-
-    kind: str
-    values: tuple[Any, ...] = ()
-
-    def edges(self) -> list[Any]:
-        return list(self.values) or edges(self.kind)
-
-    def draw(self, rng: random.Random) -> Any:
-        return rng.choice(self.values) if self.values else _random_value(self.kind, rng)
-
-
-AMOUNT = Domain("u32", (0, 1, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 2**31, 2**32 - 1))
+def op(
+    name: str,
+    result: str | tuple[str, ...],
+    operands: Sequence[str | Domain],
+    expect: Callable[..., Any],
+    *,
+    template: str = "",
+) -> Op:
+    """An op whose text is `name d, a, b, …;` unless `template` says otherwise."""
+    domains = tuple(Domain(o) if isinstance(o, str) else o for o in operands)
+    places = ", ".join("{" + p + "}" for p in "abcf"[: len(domains)])
+    results = (result,) if isinstance(result, str) else result
+    text = template or f"{name} {'|'.join(('{d}', '{e}')[: len(results)])}, {places};"
+    return Op(name, text, results, domains, expect)
 
 
 def _tuples(domains: Sequence[Domain], rng: random.Random) -> list[tuple[Any, ...]]:
@@ -179,45 +68,6 @@ def _tuples(domains: Sequence[Domain], rng: random.Random) -> list[tuple[Any, ..
     while len(chosen) < TOTAL:
         chosen.append(tuple(d.draw(rng) for d in domains))
     return chosen[:TOTAL]
-
-
-# --- instructions -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Op:
-    """An instruction: `template` with {d} {e} for results and {a} {b} {c} {f} for operands.
-
-    `expect` gives the result (a tuple of two where there are two) from the operands' values.
-    """
-
-    template: str
-    results: tuple[str, ...]
-    operands: tuple[Domain, ...]
-    expect: Callable[..., Any]
-    immediates: bool = True
-    name: str = ""
-
-    @property
-    def id(self) -> str:
-        return self.name or re.sub(r"[{},;]", "", self.template)
-
-
-def op(
-    name: str,
-    result: str | tuple[str, ...],
-    operands: Sequence[str | Domain],
-    expect: Callable[..., Any],
-    *,
-    template: str = "",
-    immediates: bool = True,
-) -> Op:
-    """An op whose text is `name d, a, b, …;` unless `template` says otherwise."""
-    domains = tuple(Domain(o) if isinstance(o, str) else o for o in operands)
-    places = ", ".join("{" + p + "}" for p in "abcf"[: len(domains)])
-    results = (result,) if isinstance(result, str) else result
-    text = template or f"{name} {'|'.join(('{d}', '{e}')[: len(results)])}, {places};"
-    return Op(text, results, domains, expect, immediates, name)
 
 
 Bits = npt.NDArray[np.uint64]
@@ -250,6 +100,7 @@ class _Way:
 class _Slot:
     """One execution of an op: its operands, and where each of its results is."""
 
+    op: Op
     way: _Way
     places: list[tuple[int, int]]
 
@@ -261,38 +112,42 @@ class Section:
         self, name: str, ops: Sequence[Op], *, target: str = "sm_90", version: str = "8.6"
     ) -> None:
         self.name, self.ops, self.target, self.version = name, ops, target, version
-        self._done: dict[int, tuple[dict[str, list[_Slot]], dict[int, Bits]]] = {}
+        self._done: dict[int, dict[str, list[tuple[_Way, list[Bits]]]]] = {}
 
     def check(self, executor: Executor, one: Op) -> None:
         """Run the section's kernel if that is still to do, and compare what `one` gave."""
         key = id(executor)
         if key not in self._done:
             self._done[key] = self._run(executor)
-        slots, outputs = self._done[key]
-        assert slots[one.id]
-        for slot in slots[one.id]:
-            results = [outputs[b][n * TOTAL : (n + 1) * TOTAL] for b, n in slot.places]
-            _compare(one, slot.way, results)
+        outcomes = self._done[key][one.name]
+        assert outcomes
+        for way, results in outcomes:
+            _compare(one, way, results)
 
-    def _run(self, executor: Executor) -> tuple[dict[str, list[_Slot]], dict[int, Bits]]:
+    def _run(self, executor: Executor) -> dict[str, list[tuple[_Way, list[Bits]]]]:
         builder = _Builder(self)
         artifact = artifact_from_ptx(builder.text(), "kernel")
         outputs = {b: np.zeros(max(n, 1) * TOTAL, f"u{b // 8}") for b, n in builder.used.items()}
         launch = Launch(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1))
         executor(artifact, launch, [builder.data(), *outputs.values()])
-        return builder.slots, {b: out.astype(np.uint64) for b, out in outputs.items()}
+        found: dict[str, list[tuple[_Way, list[Bits]]]] = {}
+        for slot in builder.slots:
+            results = [outputs[b][n * TOTAL : (n + 1) * TOTAL] for b, n in slot.places]
+            wide = [r.astype(np.uint64) for r in results]
+            found.setdefault(slot.op.name, []).append((slot.way, wide))
+        return found
 
 
 def _compare(one: Op, way: _Way, results: Sequence[Bits]) -> None:
     wants = [one.expect(*values) for values in way.values]
     for number, (kind, got) in enumerate(zip(one.results, results, strict=True)):
         column = [want[number] if len(one.results) > 1 else want for want in wants]
-        exact = [0 if isinstance(want, Within) else encode(want, kind) for want in column]
-        differs = got != np.array(exact, np.uint64)[way.index]
+        exact = np.array([encode(want, kind) for want in column], np.uint64)
+        differs = got != exact[way.index]
         for thread in np.flatnonzero(differs):
             bits, which = int(got[thread]), way.index[thread]
             assert agrees(bits, column[which], kind), (
-                f"{one.id} [{way.name}] thread {thread}: operands {way.values[which]!r} give "
+                f"{one.name} [{way.name}] thread {thread}: operands {way.values[which]!r} give "
                 f"{decode(bits, kind)!r} ({bits:#x}), the ISA says {column[which]!r}"
             )
 
@@ -314,7 +169,7 @@ class _Builder:
     def __init__(self, section: Section) -> None:
         self.section = section
         self.rng = random.Random(zlib.crc32(section.name.encode()))
-        self.slots: dict[str, list[_Slot]] = {}
+        self.slots: list[_Slot] = []
         self.used = {16: 0, 32: 0, 64: 0}
         self._data = bytearray()
         self._registers: list[str] = []
@@ -337,7 +192,7 @@ class _Builder:
             f".version {self.section.version}\n.target {self.section.target}\n.address_size 64\n"
             ".visible .entry kernel(.param .u64 data, .param .u64 out16, .param .u64 out32,"
             " .param .u64 out64)\n{\n"
-            ".reg .b32 %tid, %ctaid, %gid;\n.reg .b64 %data, %at<10>, %out16, %out32, %out64;\n"
+            ".reg .b32 %thread, %cta, %gid;\n.reg .b64 %data, %at<10>, %out16, %out32, %out64;\n"
             f"{body}\nret;\n}}\n"
         )
 
@@ -356,13 +211,13 @@ class _Builder:
         are not known beforehand share their code in the emulator, and compile five times as fast.
         """
         emit = self._emit
-        emit("mov.u32 %tid, %tid.x;", "mov.u32 %ctaid, %ctaid.x;")
-        emit(f"mad.lo.u32 %gid, %ctaid, {THREADS}, %tid;")
+        emit("mov.u32 %thread, %tid.x;", "mov.u32 %cta, %ctaid.x;")
+        emit(f"mad.lo.u32 %gid, %cta, {THREADS}, %thread;")
         for name in ("data", "out16", "out32", "out64"):
             emit(f"ld.param.u64 %{name}, [{name}];", f"cvta.to.global.u64 %{name}, %{name};")
         for size in (2, 4, 8):
             emit(f"mad.wide.u32 %at{size}, %gid, {size}, %data;")
-            emit(f"mad.wide.u32 %at{size + 1}, %ctaid, {size}, %data;")
+            emit(f"mad.wide.u32 %at{size + 1}, %cta, {size}, %data;")
         place = self._place(np.arange(TOTAL, dtype=np.uint64), 32)
         emit(f"ld.global.u32 %gid, [%at4+{place}];")
         for size in (2, 4, 8):
@@ -403,10 +258,10 @@ class _Builder:
     def _known(self, bits: Bits, kind: str) -> _Operand | None:
         """One of 16 numbers, picked by the low bits of %tid. 64 bits are 32 extended."""
         width = bits_of(kind)
-        if width == 64 and is_float(kind):
+        if width == 64 and kind[0] not in "bsu":
             return None
         total, one, lane = (self._register("b32") for _ in range(3))
-        self._emit(f"mov.b32 {total}, 0;", f"and.b32 {lane}, %tid, 15;")
+        self._emit(f"mov.b32 {total}, 0;", f"and.b32 {lane}, %thread, 15;")
         for i, number in enumerate(bits[:16]):
             self._emit(f"xor.b32 {one}, {lane}, {i};", f"min.u32 {one}, {one}, 1;")
             self._emit(f"sub.s32 {one}, {one}, 1;")
@@ -433,7 +288,9 @@ class _Builder:
             return None
         start = self._uniform(bits, kind)
         lane, result = self._register(f"b{width}"), self._register(f"b{width}")
-        self._emit(f"mov.b32 {lane}, %tid;" if width == 32 else f"cvt.u{width}.u32 {lane}, %tid;")
+        self._emit(
+            f"mov.b32 {lane}, %thread;" if width == 32 else f"cvt.u{width}.u32 {lane}, %thread;"
+        )
         self._emit(f"mad.lo.s{width} {result}, {lane}, {step}, {start.text};")
         thread = np.arange(TOTAL, dtype=np.int64) % THREADS
         moved = start.bits + (thread * step).view(np.uint64)
@@ -453,28 +310,26 @@ class _Builder:
         kinds = [domain.kind for domain in domains]
         columns = [
             np.array([encode(value, kind) for value in column], np.uint64)
-            for column, kind in zip(zip(*_tuples(domains, self.rng), strict=True), kinds, strict=True)
+            for column, kind in zip(
+                zip(*_tuples(domains, self.rng), strict=True), kinds, strict=True
+            )
         ]
         varying = [self._varying(c, k) for c, k in zip(columns, kinds, strict=True)]
-        mixed = [self._picked(d) for d in domains]
-        uniform = [self._uniform(c, k) for c, k in zip(mixed, kinds, strict=True)]
+        uniform = [self._uniform(self._picked(d), d.kind) for d in domains]
         known, affine = [], []
         for place, domain in enumerate(domains):
             bits = self._picked(domain)
             known.append(self._known(bits, domain.kind) or uniform[place])
             affine.append(self._affine(bits, domain, (1, -3, 4, 2)[place]) or uniform[place])
         forms = {"varying": varying, "uniform": uniform, "known": known, "affine": affine}
-        ways = [_Way(name, operands, domains) for name, operands in forms.items()]
-        every = list(forms.values())
-        if len(domains) > 1:
-            for shift in range(2):
-                operands = [every[(2 * i + shift + 1) % 4][i] for i in range(len(domains))]
-                ways.append(_Way(f"mixed {shift}", operands, domains))
+        every = [varying, uniform, known, affine]
+        forms["mixed"] = [every[(3 * i + len(self.slots)) % 4][i] for i in range(len(domains))]
+        distinct = {tuple(o.text for o in form): (name, form) for name, form in forms.items()}
+        ways = [_Way(name, form, domains) for name, form in distinct.values()]
         for one in ops:
             for way in ways:
                 self._execute(one, way)
-            if one.immediates:
-                self._with_immediates(one, every)
+            self._with_immediate(one, every)
 
     def _picked(self, domain: Domain) -> Bits:
         """Sixteen values of a domain, half of them edges."""
@@ -484,20 +339,20 @@ class _Builder:
         self.rng.shuffle(values)
         return np.array([encode(v, domain.kind) for v in values], np.uint64)
 
-    def _with_immediates(self, one: Op, every: list[list[_Operand]]) -> None:
-        """The last operand as an immediate, the others of each form in turn."""
+    def _with_immediate(self, one: Op, every: list[list[_Operand]]) -> None:
+        """The last operand as an immediate, the others in each form in turn."""
         last = one.operands[-1]
-        if not re.fullmatch(r"[usb](16|32|64)|f32|f64", last.kind):
+        if not last.immediates():
             return
-        literals = [v for v in last.edges() if not (isinstance(v, float) and math.isnan(v))]
-        for number, others in enumerate(every if len(one.operands) > 1 else every[:1]):
-            immediate = self._immediate(self.rng.choice(literals), last.kind)
-            operands = [*others[: len(one.operands) - 1], immediate]
-            self._execute(one, _Way(f"immediate {number}", operands, one.operands))
+        immediate = self._immediate(self.rng.choice(last.immediates()), last.kind)
+        others = every[len(self.slots) % 4][: len(one.operands) - 1]
+        self._execute(one, _Way(f"immediate {immediate.text}", [*others, immediate], one.operands))
 
     def _execute(self, one: Op, way: _Way) -> None:
         results = [self._register(kind) for kind in one.results]
-        names = dict(zip("abcfde", [*way.texts, *[""] * (4 - len(way.texts)), *results], strict=False))
+        names = dict(
+            zip("abcfde", [*way.texts, *[""] * (4 - len(way.texts)), *results], strict=False)
+        )
         self._emit(re.sub(r"\{(\w)\}", lambda m: names[m[1]], one.template))
         places = []
         for kind, result in zip(one.results, results, strict=True):
@@ -509,12 +364,12 @@ class _Builder:
             self._emit(f"st.global.b{width} [%out{width}+{at}], {register};")
             places.append((width, self.used[width]))
             self.used[width] += 1
-        self.slots.setdefault(one.id, []).append(_Slot(way, places))
+        self.slots.append(_Slot(one, way, places))
 
 
 def parameters(sections: Sequence[Section]) -> list[Any]:
     """Every op of some sections, as pytest parameters (section, op)."""
-    return [pytest.param(s, one, id=one.id) for s in sections for one in s.ops]
+    return [pytest.param(s, one, id=one.name) for s in sections for one in s.ops]
 
 
 def pairwise(one: Callable[..., Any]) -> Callable[..., Any]:

@@ -87,32 +87,34 @@ class Format:
             exact = Fraction(exact)
         if exact == 0:
             return 0.0
-        negative, size = exact < 0, abs(exact)
-        exponent = max(_floor_log2(size), self.least_exponent)
-        unit = Fraction(2) ** (exponent - self.mantissa)
-        units, rest = divmod(size, unit)
+        above, below = abs(exact.numerator), exact.denominator
+        negative = exact.numerator < 0
+        place = max(_floor_log2(above, below), self.least_exponent) - self.mantissa
+        above, below = above << max(-place, 0), below << max(place, 0)
+        units, rest = divmod(above, below)  # of 2^place, the last bit that the format keeps there
         away = {"rz": False, "rm": negative, "rp": not negative}.get(mode)
         if away is None:
-            half = rest * 2
-            away = half > unit or (half == unit and (mode == "rna" or units % 2 == 1))
+            away = 2 * rest > below or (2 * rest == below and (mode == "rna" or units % 2 == 1))
         units += 1 if away and rest else 0
-        result = units * unit
-        if result > Fraction(self.largest):
+        if units.bit_length() + place > 1024 or math.ldexp(units, place) > self.largest:
             outward = {"rz": False, "rm": negative, "rp": not negative}.get(mode, True)
             number = INF if outward else self.largest
         else:
-            number = float(result)
+            number = math.ldexp(units, place)
         return -number if negative else number
 
 
-def _floor_log2(value: Fraction) -> int:
-    guess = value.numerator.bit_length() - value.denominator.bit_length()
-    return guess if Fraction(2) ** guess <= value else guess - 1
+def _floor_log2(above: int, below: int) -> int:
+    """The exponent of the fraction above / below."""
+    guess = above.bit_length() - below.bit_length()
+    fits = above << max(-guess, 0) >= below << max(guess, 0)
+    return guess if fits else guess - 1
 
 
 F16, BF16, F32, F64 = Format(5, 10), Format(8, 7), Format(8, 23), Format(11, 52)
 E4M3, E5M2, TF32 = Format(4, 3, finite=True), Format(5, 2), Format(8, 10)
 FORMATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64, "e4m3": E4M3, "e5m2": E5M2}
+FORMATS["tf32"] = F32  # how a register holds it
 
 
 def flushed(x: float) -> float:
@@ -179,7 +181,7 @@ def sqrt(a: float, to: Format, mode: str = "rn") -> float:
     if a == 0 or math.isinf(a):
         return a
     exact = Fraction(a)
-    shift = 2 * (to.mantissa + 8) - _floor_log2(exact)
+    shift = 2 * (to.mantissa + 8) - _floor_log2(exact.numerator, exact.denominator)
     shift += shift % 2
     scaled = exact * Fraction(2) ** shift
     whole = scaled.numerator // scaled.denominator

@@ -4,8 +4,8 @@ import math
 import operator
 
 import pytest
-from float_cases import suffixed
 from harness import Section, op, parameters
+from ptx_values import Domain
 from test_ptx_half import flushing
 
 ORDER = {
@@ -52,16 +52,15 @@ def comparisons():
         two = (kind, kind)
         for name, relation in relations(kind).items():
             yield op(f"setp.{name}.{kind}", "pred", two, relation)
-    for name in ("lt", "eq", "geu"):
-        test, two = suffixed(FLOATING[name], ftz=True), ("f32", "f32")
-        yield op(f"setp.{name}.ftz.f32", "pred", two, lambda a, b, t=test: bool(t(a, b)))
-        flush = flushing("f16")
-        yield op(
-            f"setp.{name}.ftz.f16",
-            "pred",
-            ("f16", "f16"),
-            lambda a, b, r=FLOATING[name]: r(flush(a), flush(b)),
-        )
+    for kind in ("f32", "f16"):
+        flush = flushing(kind)
+        for name in ("lt", "eq", "geu"):
+            yield op(
+                f"setp.{name}.ftz.{kind}",
+                "pred",
+                (kind, kind),
+                lambda a, b, r=FLOATING[name], f=flush: r(f(a), f(b)),
+            )
 
 
 def joined():
@@ -69,16 +68,29 @@ def joined():
     for kind in ("s32", "f32", "f16"):
         relation = relations(kind)["lt"]
         both = ("pred", "pred")
+        for name, join in JOINS.items():
+            yield op(
+                f"setp.lt.{name}.{kind}",
+                "pred",
+                (kind, kind, "pred"),
+                lambda a, b, c, r=relation, j=join: j(r(a, b), c),
+            )
+        if kind == "f16":
+            continue
         yield op(
-            f"setp.lt.{kind} d|p", both, (kind,) * 2, lambda a, b, r=relation: (r(a, b), not r(a, b)),
+            f"setp.lt.{kind} d|p",
+            both,
+            (kind,) * 2,
+            lambda a, b, r=relation: (r(a, b), not r(a, b)),
             template=f"setp.lt.{kind} {{d}}|{{e}}, {{a}}, {{b}};",
         )
         for name, join in JOINS.items():
             yield op(
-                f"setp.lt.{name}.{kind}",
+                f"setp.lt.{name}.{kind} d|p",
                 both,
                 (kind, kind, "pred"),
                 lambda a, b, c, r=relation, j=join: (j(r(a, b), c), j(not r(a, b), c)),
+                template=f"setp.lt.{name}.{kind} {{d}}|{{e}}, {{a}}, {{b}}, {{c}};",
             )
             yield op(
                 f"setp.lt.{name}.{kind} !p",
@@ -103,7 +115,10 @@ def numbers():
             name = "eq" if kind[0] == "b" else "lt"
             relation, one = relations(kind)[name], 1.0 if to == "f32" else -1
             yield op(
-                f"set.{name}.{to}.{kind}", to, (kind,) * 2, lambda a, b, r=relation, n=one: r(a, b) * n
+                f"set.{name}.{to}.{kind}",
+                to,
+                (kind,) * 2,
+                lambda a, b, r=relation, n=one: r(a, b) * n,
             )
     yield op(
         "set.gt.or.u32.f32",
@@ -113,7 +128,7 @@ def numbers():
     )
     for to, one in (("f16", 1.0), ("u16", -1), ("u32", -1)):
         test = FLOATING["neu"]
-        yield op(f"set.neu.{to}.f16", to, ("f16",) * 2, lambda a, b, n=one: test(a, b) * n)
+        yield op(f"set.neu.{to}.f16", to, ("f16",) * 2, lambda a, b, n=one, t=test: t(a, b) * n)
     for kind in ("f16x2", "bf16x2"):
         yield op(
             f"set.le.{kind}.{kind}",
@@ -130,10 +145,13 @@ def numbers():
 
 
 def selections():
-    for kind in ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"):
+    for kind in ("b16", "b32", "u16", "s32", "u64", "f32", "f64"):
         yield op(f"selp.{kind}", kind, (kind, kind, "pred"), lambda a, b, p: a if p else b)
         for by in ("s32", "f32"):
-            yield op(f"slct.{kind}.{by}", kind, (kind, kind, by), lambda a, b, c: a if c >= 0 else b)
+            sign = Domain(by, literals=(0, 1, -1))
+            yield op(
+                f"slct.{kind}.{by}", kind, (kind, kind, sign), lambda a, b, c: a if c >= 0 else b
+            )
     yield op(
         "slct.ftz.f32.f32",
         "f32",

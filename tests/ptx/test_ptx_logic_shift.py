@@ -1,7 +1,8 @@
 """Logic and shifts (PTX ISA 9.7.8)."""
 
 import pytest
-from harness import AMOUNT, Domain, Section, bits_of, op, parameters, wrap
+from harness import Section, op, parameters
+from ptx_values import AMOUNT, Domain, bits_of, wrap
 
 # prmt's modes: the bytes of d, lowest first, for each value of the selector's low two bits.
 MODES = {
@@ -32,6 +33,18 @@ def logic():
         text = "lop3.b32 {d}, {a}, {b}, {c}, " + f"{table:#x};"
         name = f"lop3.b32 {table:#04x}"
         yield op(name, "b32", ("b32",) * 3, looked_up, template=text)
+
+
+def lop3_and_a_predicate():
+    """d|p: p is whether d is not 0, joined with q."""
+    for name, join in (("or", lambda x, q: x or q), ("and", lambda x, q: x and q)):
+        yield op(
+            f"lop3.{name}.b32",
+            ("b32", "pred"),
+            ("b32", "b32", "b32", "pred"),
+            lambda a, b, c, q, j=join: (a & b & ~c, j(a & b & ~c != 0, q)),
+            template=f"lop3.{name}.b32 {{d}}|{{e}}, {{a}}, {{b}}, {{c}}, 0x40, {{f}};",
+        )
 
 
 def shifted_right(a, amount, kind):
@@ -73,13 +86,15 @@ def permutes():
     for mode, rows in MODES.items():
 
         def moded(a, b, c, rows=rows):
-            return sum((b << 32 | a) >> 8 * n << 8 * i & 255 << 8 * i for i, n in enumerate(rows[c & 3]))
+            return sum(
+                (b << 32 | a) >> 8 * n << 8 * i & 255 << 8 * i for i, n in enumerate(rows[c & 3])
+            )
 
         yield op(f"prmt.b32.{mode}", "b32", ("b32",) * 3, moded)
 
 
 SECTIONS = [
-    Section("logic", list(logic())),
+    Section("logic", [*logic(), *lop3_and_a_predicate()]),
     Section("shifts", list(shifts())),
     Section("permutes", list(permutes())),
 ]

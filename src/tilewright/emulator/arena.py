@@ -84,12 +84,12 @@ class Arena:
     def describe(self, address: int, width: int) -> str:
         """Say which array `width` bytes at an address miss, and by how much."""
         number, offset = address >> state.SEGMENT_SHIFT, address & ((1 << state.SEGMENT_SHIFT) - 1)
+        if offset >= 1 << (state.SEGMENT_SHIFT - 1):  # rather below the next segment's start
+            number, offset = number + 1, offset - (1 << state.SEGMENT_SHIFT)
         piece = self.pieces.get(number)
         if piece is None:
             return "it belongs to no array (an uninitialised or null pointer?)"
         place = offset - piece.first
-        if place > 1 << (state.SEGMENT_SHIFT - 1):  # went below the start of the next segment
-            place -= 1 << state.SEGMENT_SHIFT
         whole = f"{piece.name}, which has {piece.size} bytes"
         if place < 0:
             return f"{-place} bytes before the start of {whole}"

@@ -11,6 +11,7 @@ from tilewright.emulator.ops import (  # noqa: F401 - importing a family registe
     bits,
     compares,
     convert,
+    exchange,
     floats,
     halves,
     integers,
@@ -19,8 +20,8 @@ from tilewright.emulator.ops import (  # noqa: F401 - importing a family registe
     sync,
 )
 from tilewright.emulator.ops.packed import Operation
-from tilewright.emulator.signature import lane_type, signature
 from tilewright.emulator.ops.table import find, unsupported
+from tilewright.emulator.signature import lane_type, signature
 from tilewright.toolchain.ptx.ir import Instruction, Pair
 
 if TYPE_CHECKING:
@@ -31,8 +32,19 @@ Code: TypeAlias = "Callable[[Translator, BlockCode, int, Instruction], None]"
 
 # Hints, and orderings that hold anyway because a warp's accesses happen one after another.
 _NOTHING = frozenset(
-    {"membar", "fence", "nanosleep", "prefetch", "prefetchu", "discard", "applypriority",
-     "brkpt", "pmevent", "griddepcontrol", "setmaxnreg"}
+    {
+        "membar",
+        "fence",
+        "nanosleep",
+        "prefetch",
+        "prefetchu",
+        "discard",
+        "applypriority",
+        "brkpt",
+        "pmevent",
+        "griddepcontrol",
+        "setmaxnreg",
+    }
 )
 
 _SPECIAL: dict[str, Code] = {
@@ -43,12 +55,12 @@ _SPECIAL: dict[str, Code] = {
     "red": memory.atomic,
     "bar": sync.barrier,
     "barrier": sync.barrier,
-    "shfl": sync.shuffle,
-    "vote": sync.vote,
-    "match": sync.match,
-    "redux": sync.redux,
-    "activemask": sync.activemask,
-    "elect": sync.elect,
+    "shfl": exchange.shuffle,
+    "vote": exchange.vote,
+    "match": exchange.match,
+    "redux": exchange.redux,
+    "activemask": exchange.activemask,
+    "elect": exchange.elect,
     "cvta": moves.cvta,
     "isspacep": moves.isspacep,
 }
@@ -70,11 +82,13 @@ def instruction_code(t: Translator, code: BlockCode, pc: int, ins: Instruction) 
 
 
 def _elementwise(code: BlockCode, ins: Instruction) -> None:
+    if not ins.operands or not ins.types:
+        raise unsupported(ins)
     operations, results = [find(ins)], [ins.operands[0]]
     if isinstance(ins.operands[0], Pair):
         operations, results = _two_results(ins), [ins.operands[0].first, ins.operands[0].second]
-    if not ins.types or None in operations:
-        raise unsupported(ins, ins.text.split()[0] if not ins.known else None)
+    if None in operations:
+        raise unsupported(ins)
     result_kinds, kinds = signature(ins)
     args = [code.read(o, k) for o, k in zip(ins.operands[1:], kinds, strict=True)]
     for operation, result, kind in zip(operations, results, result_kinds, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,7 +24,7 @@ class Host:
 
 @cache
 def host() -> Host:
-    """What this machine's processor is."""
+    """Return what this machine's processor is."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features()
@@ -35,7 +36,7 @@ def host() -> Host:
 class Compiled:
     """Machine code: `run(context, blocks, count)`. Keeps the memory of its code alive."""
 
-    run: ctypes._CFuncPtr
+    run: Callable[[int, int, int], int]
     engine: object
 
 

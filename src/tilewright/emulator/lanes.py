@@ -23,6 +23,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.folds import COMPARISONS, FOLDS, Numbers
 from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Operand, Pair, Reg, Special, Symbol
 
 WARP = 32
@@ -50,7 +51,7 @@ class Known:
         )
 
     def affine(self) -> Affine | None:
-        """The same value as s + offsets, where every warp has the same offsets."""
+        """Return the same value as s + offsets, where every warp has the same offsets."""
         signed = _signed(self.table, self.bits)
         steps = signed - signed[:, :1]
         if (steps != steps[0]).any():
@@ -59,7 +60,7 @@ class Known:
         return Affine(tuple(int(s) for s in steps[0]), maybe)
 
     def resized(self, bits: int) -> Known:
-        """The same value in another width: high bits dropped or zeros added."""
+        """Return the same value in another width: high bits dropped or zeros added."""
         return self if bits == self.bits else Known(_wrap(self.table, bits), bits)
 
     @property
@@ -112,7 +113,7 @@ def _wrap(values: npt.NDArray[np.int64] | Table, bits: int) -> Table:
 
 
 def constant(value: int, bits: int, warps: int) -> Known:
-    """The same number in every lane."""
+    """Return the shape of one number in every lane."""
     return Known(np.full((warps, WARP), value & ((1 << bits) - 1), np.uint64), bits)
 
 
@@ -124,7 +125,7 @@ def affine(shape: Shape) -> Affine | None:
 
 
 def join(a: Shape | None, b: Shape) -> Shape:
-    """The most that is known of a value that is either `a` or `b`."""
+    """Return the most that is known of a value that is either `a` or `b`."""
     if a is None or a.same(b):
         return b
     left, right = affine(a), affine(b)
@@ -142,60 +143,6 @@ def widen(old: Shape | None, new: Shape) -> Shape:
 
 # --- integer operations on tables -------------------------------------------------------------
 
-Numbers: TypeAlias = "npt.NDArray[np.int64]"
-Fold: TypeAlias = Callable[[Sequence[Numbers], str], Numbers]
-
-
-def _shift_left(args: Sequence[Numbers], kind: str) -> Numbers:
-    return np.where(args[1] >= BITS[kind], 0, args[0] << np.minimum(args[1], 63))
-
-
-def _shift_right(args: Sequence[Numbers], kind: str) -> Numbers:
-    amount = np.minimum(args[1], 63)
-    if kind[0] == "s":
-        return np.right_shift(args[0], amount)
-    unsigned = args[0].view(np.uint64) >> amount.astype(np.uint64)
-    return np.where(args[1] >= BITS[kind], 0, unsigned.view(np.int64))
-
-
-def _divide(args: Sequence[Numbers], _kind: str) -> Numbers:
-    """Divide towards zero; by zero, the all ones that compiled code gives too."""
-    divisor = np.where(args[1] == 0, 1, args[1])
-    sign = np.sign(args[0]) * np.sign(divisor)
-    return np.where(args[1] == 0, -1, np.abs(args[0]) // np.abs(divisor) * sign)
-
-
-_FOLDS: dict[str, Fold] = {
-    "add": lambda a, _: a[0] + a[1],
-    "sub": lambda a, _: a[0] - a[1],
-    "and": lambda a, _: a[0] & a[1],
-    "or": lambda a, _: a[0] | a[1],
-    "xor": lambda a, _: a[0] ^ a[1],
-    "not": lambda a, _: ~a[0],
-    "neg": lambda a, _: -a[0],
-    "min": lambda a, _: np.minimum(a[0], a[1]),
-    "max": lambda a, _: np.maximum(a[0], a[1]),
-    "shl": _shift_left,
-    "shr": _shift_right,
-    "div": _divide,
-    "rem": lambda a, k: a[0] - _divide(a, k) * a[1],
-    "mov": lambda a, _: a[0],
-    "cvt": lambda a, _: a[0],
-    "mul": lambda a, _: a[0] * a[1],
-    "mad": lambda a, _: a[0] * a[1] + a[2],
-}
-_COMPARE: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "lo": np.less,
-    "ls": np.less_equal,
-    "hi": np.greater,
-    "hs": np.greater_equal,
-}
 _INTEGER = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64))
 # The suffixes that folds and rules know; any other (.sat, .hi, .rn, …) changes the operation.
 _PLAIN = frozenset({"lo", "wide", "to"})
@@ -209,7 +156,7 @@ def _fold(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
         return None
     if op == "setp" and len(flags) == 1:
         return _fold_compare(instruction, tables, kind)
-    fold = _FOLDS.get(op)
+    fold = FOLDS.get(op)
     if fold is None or not _PLAIN.issuperset(flags):
         return None
     if kind == "pred":
@@ -240,7 +187,7 @@ def _is_small(numbers: Numbers, kind: str) -> bool:
 
 
 def _fold_compare(instruction: Instruction, tables: Sequence[Known], kind: str) -> Shape | None:
-    compare = _COMPARE.get(instruction.flags[0])
+    compare = COMPARISONS.get(instruction.flags[0])
     if compare is None or kind == "pred":
         return None
     a, b = (_as(t, kind) for t in tables)
@@ -276,7 +223,7 @@ def _fits(shape: Affine, kind: str) -> bool:
 
 
 def _single(shape: Shape) -> int | None:
-    """The value, where every lane of every warp has the same known one."""
+    """Return the value, where every lane of every warp has the same known one."""
     if isinstance(shape, Known) and (shape.table == shape.table[0, 0]).all():
         return int(shape.table[0, 0])
     return None
@@ -328,7 +275,7 @@ def _disjoint(a: Affine, b: Affine) -> bool:
 
 
 def _affine_rule(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
-    """The rules under which applying the operation to s alone is right, offsets known."""
+    """Apply the rules under which the operation on s alone is right, offsets known."""
     op, kind = instruction.opcode, instruction.types[-1]
     if kind not in _INTEGER or not _PLAIN.issuperset(instruction.flags):
         return None
@@ -363,14 +310,14 @@ def _convert(instruction: Instruction, shape: Affine | None) -> Affine | None:
 
 
 def _extend(shape: Affine, kind: str) -> Affine:
-    """s + offsets, which fits `kind`, in a wider register."""
+    """Put s + offsets, which fits `kind`, in a wider register."""
     if shape.maybe >> (BITS[kind] - 1) and kind[0] == "s":
         return Affine(shape.offsets, -_low_bit(shape.maybe))  # s may be negative
     return Affine(shape.offsets, shape.maybe & ((1 << BITS[kind]) - 1))
 
 
 def extended(shape: Shape, kind: str, bits: int) -> Shape:
-    """What is known of a result of PTX type `kind` once it fills a register of `bits`.
+    """Return what is known of a result of type `kind` once it fills a register of `bits`.
 
     Only cvt and ld write registers wider than their type: by its sign, or with zeros.
     """
@@ -394,7 +341,7 @@ _CARRIED = frozenset({"addc", "subc", "madc"})
 
 
 def shape_of(instruction: Instruction, operands: Sequence[Shape]) -> Shape:
-    """What is known of an instruction's results, from what is known of its source operands.
+    """Return what is known of an instruction's results, from what is of its source operands.
 
     Where the answer is Affine, the instruction applied to the scalar parts gives the scalar part
     of the result.
@@ -422,12 +369,14 @@ class Source:
     local_window: Known  # the generic address where each thread's local memory begins
 
     def shape(self, operand: Operand, bits: int, env: Mapping[str, Shape]) -> Shape:
-        """The shape of one source operand, seen as `bits` wide."""
+        """Return the shape of one source operand, seen as `bits` wide."""
         if isinstance(operand, Reg):
             return env.get(operand.name, UNIFORM)
         if isinstance(operand, Imm):
             value = operand.value
-            return constant(value, bits if operand.kind == "int" else int(operand.kind[1:]), self.warps)
+            return constant(
+                value, bits if operand.kind == "int" else int(operand.kind[1:]), self.warps
+            )
         if isinstance(operand, Special):
             return self.special(operand.name)
         if isinstance(operand, Symbol):

@@ -24,11 +24,11 @@ from tilewright.emulator.lanes import (
     shape_of,
     widen,
 )
-from tilewright.emulator.signature import signature
 from tilewright.emulator.ops.table import find
+from tilewright.emulator.signature import signature
 from tilewright.toolchain.ptx.cfg import Block, Cfg, basic_blocks
 from tilewright.toolchain.ptx.instructions import defs_uses
-from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Reg, Symbol, Vec
+from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Operand, Reg, Symbol, Vec
 
 _WARP_SYNC = frozenset({"shfl", "vote", "match", "redux", "elect"})
 _BLOCK_SYNC = frozenset({"bar", "barrier"})
@@ -62,7 +62,7 @@ class Plan:
     full: bool
 
     def number_at(self, pc: int) -> int:
-        """The number of the block that begins at instruction `pc`."""
+        """Return the number of the block that begins at instruction `pc`."""
         return self.successor_numbers[pc]
 
 
@@ -86,24 +86,22 @@ def plan(function: Function, source: Source, threads: int) -> Plan:
         blocks=blocks,
         successor_numbers={block.start: n for n, block in reversed(list(enumerate(blocks)))},
         divergent=tuple(i in analysis.divergent for i in order),
-        sync=tuple(
-            b.end > b.start and is_sync(function.body[b.start]) for b in blocks
-        ),
+        sync=tuple(b.end > b.start and is_sync(function.body[b.start]) for b in blocks),
         shapes=analysis.shapes,
         live=tuple(live[i] for i in order),
         full=threads % 32 == 0 and not exits,
     )
 
 
-def sources(ins: Instruction) -> tuple[object, ...]:
-    """The operands whose shapes decide the shape of the results."""
+def sources(ins: Instruction) -> tuple[Operand, ...]:
+    """Return the operands whose shapes decide the shape of the results."""
     if ins.opcode in ("ld", "ldu"):
         return (ins.operands[1],)
     return ins.operands[1:]
 
 
 def result_shape(ins: Instruction, source: Source, env: Mapping[str, Shape]) -> Shape:
-    """The shape of an instruction's results under `env`."""
+    """Return the shape of an instruction's results under `env`."""
     operands = sources(ins)
     if ins.opcode == "cvta" and ins.space in ("shared", "local", "param"):
         return _other_space(ins, source, source.shape(ins.operands[1], 64, env))
@@ -128,7 +126,7 @@ def result_shape(ins: Instruction, source: Source, env: Mapping[str, Shape]) -> 
 
 
 def _other_space(ins: Instruction, source: Source, shape: Shape) -> Shape:
-    """cvta adds a constant for shared and param memory, another in each thread for local."""
+    """Return what cvta gives: plus a constant, for local memory another in each thread."""
     have = affine(shape)
     if have is None:
         return VARYING
@@ -152,7 +150,7 @@ class _Analysis:
         self._local = self._block_local()
 
     def _block_local(self) -> set[str]:
-        """Registers defined before use inside one block and used nowhere else."""
+        """Return registers defined before use inside one block and used nowhere else."""
         where: dict[str, set[int]] = {}
         exposed: set[str] = set()
         for b, block in enumerate(self.cfg.blocks):
@@ -257,7 +255,7 @@ class _Analysis:
 def _live_out(
     function: Function, cfg: Cfg, registers: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
 ) -> list[frozenset[str]]:
-    """Registers that are read after each block before they are written."""
+    """Return registers that are read after each block before they are written."""
     use: list[set[str]] = []
     define: list[set[str]] = []
     for block in cfg.blocks:

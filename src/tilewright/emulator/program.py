@@ -73,13 +73,13 @@ def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
     with _lock:
         if key not in _programs:
             _programs.put(key, _build(artifact, digest, launch, counting))
-        program = _programs[key]
+        program: Program = _programs[key]
         _programs.move_to_end(key)
     return program
 
 
 def module_of(artifact: Artifact, digest: bytes | None = None) -> Module:
-    """The parsed PTX of an artifact."""
+    """Return the parsed PTX of an artifact."""
     key = digest or hashlib.sha256(artifact.ptx.encode()).digest()
     if key not in _modules:
         _modules.put(key, parse(artifact.ptx))
@@ -122,9 +122,7 @@ def with_attributes(text: str) -> str:
     return f"{marked}\nattributes #0 = {{ nounwind {group} }}\n"
 
 
-def _check_block(
-    directives: object, launch: Launch, kernel: str
-) -> None:
+def _check_block(directives: object, launch: Launch, kernel: str) -> None:
     limits = directives.get("maxntid") if isinstance(directives, dict) else None
     exact = directives.get("reqntid") if isinstance(directives, dict) else None
     if exact is not None and tuple((*exact, 1, 1)[:3]) != launch.block:
@@ -136,5 +134,5 @@ def _check_block(
         if launch.threads > most:
             raise LaunchError(
                 f"kernel {kernel} is compiled for at most {most} threads a block "
-                f"(__launch_bounds__), got {launch.threads}: launch smaller blocks or raise the bound"
+                f"(__launch_bounds__), got {launch.threads}: launch smaller blocks or raise it"
             )

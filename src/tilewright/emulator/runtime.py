@@ -24,6 +24,7 @@ def _field(name: str, kind: str, into: str | None = None) -> str:
 
 
 def _fault() -> str:
+    """IR that notes a fault in the context, unless one is noted already."""
     stores = ""
     for name, kind in (
         ("fault", "i32"),
@@ -38,7 +39,11 @@ def _fault() -> str:
         )
     return (
         "define void @tw_fault(ptr %ctx, i32 %fault, i32 %fault_pc, i32 %fault_warp, "
-        "i32 %fault_lane, i64 %fault_address) noinline {\n" + stores + "  ret void\n}\n"
+        "i32 %fault_lane, i64 %fault_address) noinline {\nentry:\n"
+        + _field("fault", "i32", "noted")
+        + "  %first = icmp eq i32 %noted, 0\n  br i1 %first, label %note, label %done\nnote:\n"
+        + stores
+        + "  br label %done\ndone:\n  ret void\n}\n"
     )
 
 
@@ -78,8 +83,10 @@ in.local:
   br label %check
 check:
   %start = phi i64 [ %from, %in.segments ], [ %short, %in.shared ], [ %address, %in.local ]
-  %bytes = phi i64 [ %size, %in.segments ], [ %shared_bytes, %in.shared ], [ %local_frame, %in.local ]
-  %place = phi i64 [ %pointer, %in.segments ], [ %shared.pointer, %in.shared ], [ %local.pointer, %in.local ]
+  %bytes = phi i64 [ %size, %in.segments ], [ %shared_bytes, %in.shared ],
+    [ %local_frame, %in.local ]
+  %place = phi i64 [ %pointer, %in.segments ], [ %shared.pointer, %in.shared ],
+    [ %local.pointer, %in.local ]
   %fits = icmp uge i64 %bytes, %width
   %room = sub i64 %bytes, %width
   %inside = icmp ule i64 %start, %room
@@ -92,11 +99,12 @@ check:
 
 
 def _lane_access(name: str, copy: str) -> str:
-    """A loop over the active lanes that checks, then copies `width` bytes."""
+    """Return IR: a loop over the active lanes that checks, then copies `width` bytes."""
     return f"""
 ; Lane by lane: {name} `width` bytes at addresses[lane] + extra. `align` bytes there must exist, and
 ; the address be a multiple of it. False, with the fault noted, if one fails.
-define i1 @{name}(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 %extra, i64 %width, i64 %align, i32 %mask, i32 %warp, i32 %pc) noinline {{
+define i1 @{name}(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 %extra, i64 %width,
+    i64 %align, i32 %mask, i32 %warp, i32 %pc) noinline {{
 entry:
   %base = shl i32 %warp, 5
   br label %loop
@@ -142,11 +150,12 @@ outside:
 
 
 def _group() -> str:
-    """Descriptor: i64 members, i64 span, then members x {i64 offset, i64 width, i64 pc}, 32 x i64."""
+    """Return IR. A group is i64 members, span, members x {i64 offset, width, pc}, 32 x i64."""
     return """
 ; Loads that share a base: checks each active lane of each member and copies what they read to
 ; `scratch`, laid out as in memory. Null, with the fault noted, if one fails.
-define ptr @tw_group(ptr %ctx, i32 %space, i64 %start, ptr %scratch, ptr %group, i32 %mask, i32 %warp) noinline {
+define ptr @tw_group(ptr %ctx, i32 %space, i64 %start, ptr %scratch, ptr %group, i32 %mask,
+    i32 %warp) noinline {
 entry:
   %addresses = alloca [32 x i64]
   %values = alloca [1024 x i8], align 64
@@ -178,7 +187,8 @@ fill:
   %l.more = icmp ult i64 %l.next, 32
   br i1 %l.more, label %fill, label %check
 check:
-  %ok = call i1 @tw_load(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 0, i64 %width, i64 %width, i32 %mask, i32 %warp, i32 %pc)
+  %ok = call i1 @tw_load(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 0, i64 %width,
+    i64 %width, i32 %mask, i32 %warp, i32 %pc)
   br i1 %ok, label %copy, label %failed
 copy:
   %c = phi i64 [ 0, %check ], [ %c.next, %copied ]
@@ -213,7 +223,7 @@ failed:
 
 
 def _run(warps: int, threads: int, state_bytes: int) -> str:
-    """The driver: `warps`, `threads` a block and the bytes of a warp's state are fixed."""
+    """Return the driver: `warps`, `threads` a block and the bytes of a warp's state are fixed."""
     last = threads - 32 * (warps - 1)
     return f"""
 declare i32 @tw_warp(ptr, ptr, i32)
@@ -285,13 +295,20 @@ turn:
   %w.state = getelementptr i8, ptr %warps, i64 %w.offset
   %w.status.at = getelementptr i32, ptr %status, i64 %w.wide
   %w.status = load i32, ptr %w.status.at
-  switch i32 %w.status, label %turn.done [ i32 {Status.YIELD}, label %go  i32 {Status.BARRIER}, label %turn.waits ]
+  switch i32 %w.status, label %turn.done [
+    i32 {Status.YIELD}, label %go
+    i32 {Status.BARRIER}, label %turn.waits
+  ]
 turn.waits:
   br label %turn.done
 go:
   %result = call i32 @tw_warp(ptr %ctx, ptr %w.state, i32 %w)
   store i32 %result, ptr %w.status.at
-  switch i32 %result, label %turn.done [ i32 {Status.FAULT}, label %failed  i32 {Status.YIELD}, label %yielded  i32 {Status.BARRIER}, label %arrive ]
+  switch i32 %result, label %turn.done [
+    i32 {Status.FAULT}, label %failed
+    i32 {Status.YIELD}, label %yielded
+    i32 {Status.BARRIER}, label %arrive
+  ]
 yielded:
   %steps = load i64, ptr %steps.at
   %left = sub i64 %steps, {state.SLICE}
@@ -357,8 +374,10 @@ release.next:
   %r.more = icmp ult i32 %r.next, {warps}
   br i1 %r.more, label %release.one, label %turn.done
 turn.done:
-  %did = phi i32 [ 0, %turn ], [ 0, %turn.waits ], [ 1, %go ], [ 1, %yielded ], [ 1, %arrive ], [ 1, %release.next ]
-  %waits = phi i32 [ 0, %turn ], [ 1, %turn.waits ], [ 0, %go ], [ 0, %yielded ], [ 0, %arrive ], [ 0, %release.next ]
+  %did = phi i32 [ 0, %turn ], [ 0, %turn.waits ], [ 1, %go ], [ 1, %yielded ], [ 1, %arrive ],
+    [ 1, %release.next ]
+  %waits = phi i32 [ 0, %turn ], [ 1, %turn.waits ], [ 0, %go ], [ 0, %yielded ], [ 0, %arrive ],
+    [ 0, %release.next ]
   %ran.next = or i32 %ran, %did
   %waiting.next = or i32 %waiting, %waits
   %w.next = add i32 %w, 1
@@ -417,6 +436,8 @@ define void @tw_park(ptr %state, i32 %mask, i32 %number) noinline {{
 ; Lanes below `lanes` begin at block 0; the others have returned.
 define void @tw_start(ptr %state, i32 %lanes) {{
 entry:
+  %passed.at = getelementptr i8, ptr %state, i64 {state.WARP_PASSED}
+  store i32 0, ptr %passed.at
   br label %lane
 lane:
   %l = phi i32 [ 0, %entry ], [ %next, %lane ]
@@ -435,7 +456,7 @@ done:
 
 
 def runtime_ir(warps: int, threads: int, state_bytes: int) -> str:
-    """The whole module."""
+    """Return the whole module."""
     copy = "call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %width, i1 false)"
     return "".join(
         (

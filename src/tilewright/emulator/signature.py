@@ -12,13 +12,13 @@ Kinds = tuple[str, ...]
 
 
 def lane_type(kind: str) -> ir.Type:
-    """The LLVM type of one lane of PTX type `kind`; bfloat16 and packed types are integers."""
+    """Return the LLVM type of one lane of `kind`; bfloat16 and packed types are integers."""
     floats = {"f16": HALF, "f32": FLOAT, "f64": DOUBLE}
     return floats.get(kind) or INTS[BITS[kind]]
 
 
 def doubled(kind: str) -> str:
-    """The type of twice the width (`s32`: `s64`)."""
+    """Return the type of twice the width (`s32`: `s64`)."""
     return f"{kind[0]}{BITS[kind] * 2}"
 
 
@@ -62,6 +62,8 @@ def signature(ins: Instruction) -> tuple[Kinds, Kinds]:
             return (first,), (first, first, last)
         case "dp4a" | "dp2a":
             return (_dot_type(ins),), (ins.types[0], ins.types[1], _dot_type(ins))
+        case "cvt" if "pack" in ins.flags:
+            return ("b32",), ("s32", "s32", "b32")[:sources]
         case "cvt":
             return (first,), (last,) * sources
         case _:

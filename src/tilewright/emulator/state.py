@@ -122,5 +122,6 @@ WARP_EXPECTED = 132  # i32: threads that barrier takes; 0 for all
 WARP_BLOCKING = 136  # i32: 1 for sync, 0 for arrive
 WARP_BARRIER_PC = 140  # i32: the instruction it waits at
 WARP_REDUCED = 144  # i32: what bar.red gave; the warp's own part before that
+WARP_PASSED = 148  # i32: lanes that have passed the bar.warp.sync they are parked at
 WARP_HEAD = 192
 SLICE = 1 << 14  # backward jumps that a warp may make before others get a turn

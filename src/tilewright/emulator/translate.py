@@ -16,9 +16,9 @@ from llvmlite import ir
 from tilewright.emulator import state
 from tilewright.emulator.block import ALL, BlockCode
 from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, Value
+from tilewright.emulator.dispatch import instruction_code
 from tilewright.emulator.frame import Frame
 from tilewright.emulator.lanes import WARP
-from tilewright.emulator.dispatch import instruction_code
 from tilewright.emulator.ops import memory, sync
 from tilewright.emulator.ops.table import unsupported
 from tilewright.emulator.plan import Plan, is_block_barrier
@@ -125,6 +125,12 @@ class Translator:
         b.position_at_end(stuck)
         self.fault(Fault.WARP_SYNC, b.load(self.stuck_pc(), typ=I32), ir.Constant(I32, -1))
 
+    def warp_barriers(self) -> list[int]:
+        """Return the blocks that begin with a bar.warp.sync."""
+        body = self.plan.function.body
+        starts = [(n, body[b.start]) for n, b in enumerate(self.plan.blocks) if b.end > b.start]
+        return [n for n, ins in starts if ins.opcode == "bar" and "warp" in ins.flags]
+
     def stuck_pc(self) -> ir.Value:
         """Where the instruction that lanes wait at is noted."""
         at = ir.Constant(I64, state.WARP_BARRIER_PC)
@@ -142,7 +148,7 @@ class Translator:
         self.b.branch(self.faulted)
 
     def external(self, name: str, result: ir.Type, types: list[ir.Type]) -> ir.Function:
-        """A function of the runtime."""
+        """Return a function of the runtime."""
         known = self.module.globals.get(name)
         return known or ir.Function(self.module, ir.FunctionType(result, types), name)
 
@@ -275,7 +281,7 @@ class Translator:
         return block.end == block.start or body[block.start].opcode in ("ret", "exit")
 
     def _split(self, code: BlockCode, predicate: Value, target: int | None, after: int) -> None:
-        """A branch that some lanes may take and others not."""
+        """Emit a branch that some lanes may take and others not."""
         b = self.b
         bits = self.e.mask_bits(self.e.vector(predicate))
         taken = bits if code.mask is ALL else b.and_(bits, code.mask)
@@ -310,6 +316,9 @@ class Translator:
 
     def _trap(self, code: BlockCode, ins: Instruction, pc: int) -> None:
         active = code.active(ins)
+        if ins.guard is None:
+            self.fault(Fault.TRAP, ir.Constant(I32, pc), self.first(active))
+            return
         hit, on = (self.function.append_basic_block() for _ in range(2))
         code.save()
         self.b.cbranch(self.b.icmp_unsigned("!=", active, ir.Constant(I32, 0)), hit, on)
@@ -319,7 +328,7 @@ class Translator:
         self._fall(code, pc + 1)
 
     def first(self, mask: ir.Value) -> ir.Value:
-        """The lowest lane of a mask."""
+        """Return the lowest lane of a mask."""
         name = "llvm.cttz.i32"
         function = self.module.globals.get(name) or ir.Function(
             self.module, ir.FunctionType(I32, [I32, I1]), name
@@ -345,7 +354,6 @@ class Translator:
         b.call(b.inttoptr(code.context("flush", I64), kind), [self.frame.context])
         b.branch(on)
         b.position_at_end(on)
-
 
     def tally(self, code: BlockCode, number: int, lanes: ir.Value, sign: int = 1) -> None:
         """Count one execution of block `number` by `lanes`, or with `sign` -1 take it back."""

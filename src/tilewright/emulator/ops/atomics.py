@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, bits_of, integer_of
+from tilewright.emulator import state
+from tilewright.emulator.codegen import I1, I32, I64, PTR, Emitter, bits_of, integer_of
 from tilewright.emulator.lanes import WARP
-from tilewright.emulator.signature import lane_type
 from tilewright.emulator.ops.table import find, unsupported
+from tilewright.emulator.runtime import SPACES
+from tilewright.emulator.signature import lane_type
 from tilewright.emulator.state import Fault
 from tilewright.toolchain.ptx.ir import Instruction
 
 if TYPE_CHECKING:
     from tilewright.emulator.translate import Translator
 
+_FLOATS = frozenset({"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"})
 _OPERATIONS = ("add", "and", "or", "xor", "exch", "cas", "min", "max", "inc", "dec")
 
 
@@ -27,7 +31,7 @@ def _operation(ins: Instruction) -> str:
 
 
 def atomic_function(t: Translator, ins: Instruction) -> ir.Function:
-    """(context, space, addresses, values, others, olds, mask, warp, pc) -> whether all went well."""
+    """Return f(context, space, addresses, values, others, olds, mask, warp, pc) -> is all well."""
     kind, operation = ins.types[-1], _operation(ins)
     name = f"tw_atom_{operation}_{kind}"
     known = t.module.globals.get(name)
@@ -73,7 +77,12 @@ def _body(t: Translator, function: ir.Function, ins: Instruction, operation: str
     value, other = (
         b.load(b.gep(p, [wide], source_etype=kind), typ=kind, align=size) for p in (values, others)
     )
-    old = _apply(e, ins, operation, pointer, (value, other))
+    segment = b.lshr(address, ir.Constant(I64, state.SEGMENT_SHIFT))
+    shared = b.or_(
+        b.icmp_unsigned("==", space, ir.Constant(I32, SPACES["shared"])),
+        b.icmp_unsigned("==", segment, ir.Constant(I64, state.SHARED_SEGMENT)),
+    )
+    old = _apply(e, ins, operation, (pointer, shared), (value, other))
     b.store(old, b.gep(olds, [wide], source_etype=kind), align=size)
     b.branch(step)
     b.position_at_end(step)
@@ -93,23 +102,19 @@ def _apply(
     e: Emitter,
     ins: Instruction,
     operation: str,
-    pointer: ir.Value,
+    place: tuple[ir.Value, ir.Value],
     values: tuple[ir.Value, ir.Value],
 ) -> ir.Value:
-    """The read-modify-write; returns the old content."""
-    kind, (value, other) = ins.types[-1], values
+    """Emit the read-modify-write at `place` (pointer, is it shared?); returns the old content."""
+    kind, (value, other), pointer = ins.types[-1], values, place[0]
     lane = value.type
     integer = integer_of(lane)
     if operation == "cas":
         expected, new = (e.cast(v, integer) for v in (value, other))
         pair = e.b.cmpxchg(pointer, expected, new, "seq_cst")
         return e.cast(e.b.extract_value(pair, 0), lane)
-    if kind in ("f16", "bf16", "f16x2", "bf16x2") or (
-        kind in ("f32", "f64") and operation in ("min", "max")
-    ):
-        return _looped(e, ins, operation, pointer, value)
-    if kind in ("f32", "f64") and operation == "add":
-        return e.b.atomic_rmw("fadd", pointer, value, "seq_cst")
+    if kind in _FLOATS and operation in ("add", "min", "max"):
+        return _looped(e, ins, operation, place, value)
     names = {"exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
     name = names.get(operation, operation)
     if operation in ("min", "max") and kind[0] == "u":
@@ -118,27 +123,24 @@ def _apply(
 
 
 def _looped(
-    e: Emitter, ins: Instruction, operation: str, pointer: ir.Value, value: ir.Value
+    e: Emitter,
+    ins: Instruction,
+    operation: str,
+    place: tuple[ir.Value, ir.Value],
+    value: ir.Value,
 ) -> ir.Value:
     """Compare and swap until no one came between."""
     lane = value.type
     integer = integer_of(lane)
-    b, function = e.b, e.b.function
+    b, pointer = e.b, place[0]
     before = b.block
     first = b.load(pointer, typ=integer, align=bits_of(lane) // 8)
-    again, done = (function.append_basic_block() for _ in range(2))
+    again, done = (b.function.append_basic_block() for _ in range(2))
     b.branch(again)
     b.position_at_end(again)
     old = b.phi(integer)
     old.add_incoming(first, before)
-    current = e.cast(old, lane)
-    step = Instruction(
-        opcode=operation, types=ins.types[-1:], flags=(), ptx_line=ins.ptx_line, text=ins.text
-    )
-    compute = find(step) if operation in ("add", "min", "max") else None
-    if compute is None:
-        raise unsupported(ins)
-    new = e.cast(compute(e, step, current, value), integer)
+    new = e.cast(_updated(e, ins, operation, (e.cast(old, lane), value), place[1]), integer)
     pair = b.cmpxchg(pointer, old, new, "seq_cst")
     seen, swapped = b.extract_value(pair, 0), b.extract_value(pair, 1)
     old.add_incoming(seen, b.block)
@@ -147,4 +149,24 @@ def _looped(
     return e.cast(old, lane)
 
 
-__all__ = ["I8", "atomic_function"]
+def _updated(
+    e: Emitter,
+    ins: Instruction,
+    operation: str,
+    operands: tuple[ir.Value, ir.Value],
+    shared: ir.Value,
+) -> ir.Value:
+    """Compute the new content. float32 sums flush subnormals, but for those in shared memory.
+
+    Source: PTX ISA 9.7.13.5; seen so on an H200.
+    """
+    step = Instruction(
+        opcode=operation, types=ins.types[-1:], flags=(), ptx_line=ins.ptx_line, text=ins.text
+    )
+    compute = find(step)
+    if compute is None:
+        raise unsupported(ins)
+    new = compute(e, step, *operands)
+    if ins.types[-1] != "f32":
+        return new
+    return e.select(shared, new, compute(e, replace(step, flags=("ftz",)), *operands))

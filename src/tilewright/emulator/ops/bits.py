@@ -153,9 +153,8 @@ def _field(
     e: Emitter, position: ir.Value, length: ir.Value, bits: int
 ) -> tuple[ir.Value, ir.Value]:
     """Read the operands of bfe and bfi: their low bytes, clamped, in twice the width."""
-    return tuple(  # type: ignore[return-value]
-        widen(e, _clamped(e, _low(e, x, 255), bits), "u32", 2 * bits) for x in (position, length)
-    )
+    place, size = (_clamped(e, _low(e, x, 255), bits) for x in (position, length))
+    return widen(e, place, "u32", 2 * bits), widen(e, size, "u32", 2 * bits)
 
 
 @elementwise("bfe")

@@ -9,7 +9,7 @@ from tilewright.emulator.lanes import BITS
 from tilewright.emulator.ops import eighths, floats, halves
 from tilewright.emulator.ops.integers import narrow, signed, widen
 from tilewright.emulator.ops.packed import pack
-from tilewright.emulator.ops.rounding import directed, direction
+from tilewright.emulator.ops.rounding import direction
 from tilewright.emulator.ops.table import elementwise, unsupported
 from tilewright.toolchain.ptx.ir import Instruction
 
@@ -23,7 +23,9 @@ _TO_INTEGRAL = {"rni": "llvm.rint", "rzi": "llvm.trunc", "rmi": "llvm.floor", "r
 def cvt(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
     """Convert, by the pair of types."""
     to, source = ins.types[0], ins.types[-1]
-    if "rs" in ins.flags or "pack" in ins.flags or len(args) > 2:
+    if "pack" in ins.flags:
+        return _packed(e, ins, *args)
+    if "rs" in ins.flags or len(args) > 2:
         raise unsupported(ins, "this form of cvt")
     if to in ("f16x2", "bf16x2") and source == "f32":
         return pack(e, *(_from_f32(e, ins, a, to.removesuffix("x2")) for a in reversed(args)))
@@ -38,6 +40,22 @@ def cvt(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
     return (_between_floats if to in _FLOATS else _to_integer)(e, ins, args[0])
 
 
+def _packed(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value, *c: ir.Value) -> ir.Value:
+    """Saturate a and b to 2 to 16 bits, side by side under what is in c (PTX ISA 9.7.9.22)."""
+    to = ins.types[0]
+    bits = int(to[1:])
+    least = -(1 << (bits - 1)) if signed(to) else 0
+    high, low = (_clamped(e, x, least, least + (1 << bits) - 1) for x in (a, b))
+    mask = e.const(a, (1 << bits) - 1)
+    pair = e.b.or_(e.b.shl(e.b.and_(high, mask), e.const(a, bits)), e.b.and_(low, mask))
+    return e.b.or_(e.b.shl(c[0], e.const(a, 2 * bits)), pair) if c else pair
+
+
+def _clamped(e: Emitter, x: ir.Value, least: int, most: int) -> ir.Value:
+    x = e.intrinsic("llvm.smax", [x, e.const(x, least)])
+    return e.intrinsic("llvm.smin", [x, e.const(x, most)])
+
+
 # --- integers -------------------------------------------------------------------------------------
 
 
@@ -46,10 +64,9 @@ def _between_integers(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
     bits = BITS[to]
     if "sat" in ins.flags:
         least = -(1 << (bits - 1)) if signed(to) else 0
-        x = widen(e, x, source, 128)
-        for bound, pick in ((least, "smax"), (least + (1 << bits) - 1, "smin")):
-            x = e.intrinsic(f"llvm.{pick}", [x, e.const(x, bound)])
-        return narrow(e, x, bits)
+        return narrow(
+            e, _clamped(e, widen(e, x, source, 128), least, least + (1 << bits) - 1), bits
+        )
     return narrow(e, x, bits) if bits <= BITS[source] else widen(e, x, source, bits)
 
 
@@ -57,15 +74,11 @@ def _to_float(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
     """Round an integer once."""
     to, source = ins.types
     name = "sitofp" if signed(source) else "uitofp"
-    convert = e.b.sitofp if signed(source) else e.b.uitofp
-    mode = direction(ins)
     if to in _HALVES:
-        exact = convert(_jammed(e, x, source), like(x, DOUBLE))
+        exact = floats.operation(e, name, "rn", [_jammed(e, x, source)], DOUBLE)
         return _register(e, _from_f64(e, ins, exact, to), to)
     lane = DOUBLE if to == "f64" else FLOAT
-    if mode == "rn":
-        return floats.finish(e, ins, convert(x, like(x, lane)))
-    return floats.finish(e, ins, directed(e, name, mode, [x], lane))
+    return floats.finish(e, ins, floats.operation(e, name, direction(ins), [x], lane))
 
 
 def _jammed(e: Emitter, x: ir.Value, source: str) -> ir.Value:
@@ -183,9 +196,5 @@ def _between_floats(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
     if to == "f64" and source != "f64":
         x = e.b.fpext(x, like(x, DOUBLE))
     elif to == "f32" and source == "f64":
-        mode = direction(ins)
-        if mode == "rn":
-            x = e.b.fptrunc(x, like(x, FLOAT))
-        else:
-            x = directed(e, "fptrunc", mode, [x], FLOAT)
+        x = floats.rounded(e, ins, "fptrunc", x, lane=FLOAT)
     return floats.finish(e, ins, x)

@@ -74,9 +74,7 @@ def _widened(e: Emitter, ins: Instruction, byte: ir.Value) -> ir.Value:
     form = FORMATS[ins.types[1]]
     wide = e.b.zext(byte, like(byte, I16))
     size, sign = (e.b.and_(wide, e.const(wide, mask)) for mask in (0x7F, 0x80))
-    joined = e.b.or_(
-        e.b.shl(size, e.const(wide, form.shift)), e.b.shl(sign, e.const(wide, 8))
-    )
+    joined = e.b.or_(e.b.shl(size, e.const(wide, form.shift)), e.b.shl(sign, e.const(wide, 8)))
     value = e.b.fpext(e.b.bitcast(joined, like(byte, HALF)), like(byte, FLOAT))
     half = halves.from_float(e, e.b.fmul(value, e.const(value, 1 / form.scale)), "f16")
     if form.shift == 7:  # e4m3 has a NaN where float16 has a number

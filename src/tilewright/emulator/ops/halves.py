@@ -1,8 +1,8 @@
 """float16 and bfloat16 instructions (PTX ISA 9.7.4 and 9.7.5).
 
 Each is computed wider and rounded once: float32 holds what decides the rounding of a sum or
-product of two halves, float64 their product, and of its sum with a third all but a sticky bit. A float16 is an LLVM half, a
-bfloat16 its 16 bits.
+product of two halves, float64 their product, and of its sum with a third all but a sticky bit. A
+float16 is an LLVM half, a bfloat16 its 16 bits.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def from_double(e: Emitter, x: ir.Value, kind: str, mode: str = "rn") -> ir.Valu
 
 
 def flush(e: Emitter, x: ir.Value, kind: str) -> ir.Value:
-    """Turn the subnormals of `kind`, given as float32, into zero of their sign."""
-    least = e.const(x, 2.0**-14 if kind == "f16" else 2.0**-126)
-    tiny = e.b.fcmp_ordered("<", e.intrinsic("llvm.fabs", [x]), least)
+    """Turn what rounds to a subnormal of `kind` into zero of its sign (see `floats.rounded`)."""
+    least = 2.0**-14 * (1 - 2.0**-12) if kind == "f16" else 2.0**-126 * (1 - 2.0**-9)
+    tiny = e.b.fcmp_ordered("<", e.intrinsic("llvm.fabs", [x]), e.const(x, least))
     return e.select(tiny, e.intrinsic("llvm.copysign", [e.const(x, 0.0), x]), x)
 
 
@@ -73,19 +73,17 @@ def _operands(e: Emitter, ins: Instruction, args: tuple[ir.Value, ...]) -> list[
     return [flush(e, v, kind) for v in values] if "ftz" in ins.flags else values
 
 
-def _result(e: Emitter, ins: Instruction, half: ir.Value) -> ir.Value:
-    """Apply the suffixes of an instruction to its rounded result."""
+def _result(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
+    """Apply the suffixes of an instruction to its exact result, and round it."""
     kind = ins.types[-1]
-    if {"ftz", "sat", "relu"} & set(ins.flags):
-        x = to_float(e, half, kind)
-        if "ftz" in ins.flags:
-            x = flush(e, x, kind)
-        if "sat" in ins.flags:
-            x = floats.saturate(e, x)
-        if "relu" in ins.flags:
-            positive = e.b.fcmp_unordered(">", x, e.const(x, 0.0))
-            x = e.select(positive, x, e.const(x, 0.0))
-        half = from_float(e, x, kind)
+    if "ftz" in ins.flags:
+        x = flush(e, x, kind)
+    if "sat" in ins.flags:
+        x = floats.saturate(e, x)
+    if "relu" in ins.flags:
+        positive = e.b.fcmp_unordered(">", x, e.const(x, 0.0))
+        x = e.select(positive, x, e.const(x, 0.0))
+    half = from_float(e, x, kind)
     return e.cast(half, HALF) if kind == "f16" else half
 
 
@@ -94,54 +92,47 @@ def arithmetic(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
     """One rounded operation."""
     if "oob" in ins.flags:
         raise unsupported(ins, "fma.oob")
-    kind, values = ins.types[-1], _operands(e, ins, args)
+    values = _operands(e, ins, args)
     if ins.opcode in ("fma", "mad"):
         a, b, c = (e.b.fpext(v, like(v, DOUBLE)) for v in values)
-        return _result(e, ins, from_double(e, odd_sum(e, e.b.fmul(a, b), c), kind))
-    exact = floats.rounded(e, ins, f"f{ins.opcode}", *values)
-    return _result(e, ins, from_float(e, exact, kind))
+        return _result(e, ins, to_odd(e, odd_sum(e, e.b.fmul(a, b), c)))
+    return _result(e, ins, floats.operation(e, f"f{ins.opcode}", "rn", values))
 
 
 @elementwise("min", "max", family="half")
 def min_max(e: Emitter, ins: Instruction, *args: ir.Value) -> ir.Value:
     """Pick the extreme of two or three halves."""
-    exact = floats.extreme_of(e, ins, tuple(_operands(e, ins, args)))
-    return _result(e, ins, from_float(e, exact, ins.types[-1]))
+    return _result(e, ins, floats.extreme_of(e, ins, tuple(_operands(e, ins, args))))
 
 
 @elementwise("ex2", "tanh", family="half")
 def function(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
-    """A function of one half."""
+    """Compute a function of one half."""
     name = {"ex2": "llvm.exp2", "tanh": "llvm.tanh"}[ins.opcode]
-    exact = e.intrinsic(name, _operands(e, ins, (a,)))
-    return _result(e, ins, from_float(e, exact, ins.types[-1]))
+    return _result(e, ins, e.intrinsic(name, _operands(e, ins, (a,))))
 
 
 @elementwise("neg", "abs", family="half")
 def signs(e: Emitter, ins: Instruction, a: ir.Value) -> ir.Value:
-    """Flip or clear the sign bit."""
-    bits = e.cast(a, I16)
-    if ins.opcode == "neg":
-        bits = e.b.xor(bits, e.const(bits, 0x8000))
-    else:
-        bits = e.b.and_(bits, e.const(bits, 0x7FFF))
-    return _result(e, ins, bits)
+    """Flip or clear the sign."""
+    (x,) = _operands(e, ins, (a,))
+    return _result(e, ins, e.b.fneg(x) if ins.opcode == "neg" else e.intrinsic("llvm.fabs", [x]))
 
 
 @elementwise("add", "sub", family="mixed")
 def mixed_sum(e: Emitter, ins: Instruction, a: ir.Value, c: ir.Value) -> ir.Value:
-    """a + c or a - c in float32, for a half a."""
+    """Add or subtract in float32, for a half a."""
     wide = to_float(e, a, ins.types[-1])
     return floats.finish(e, ins, floats.rounded(e, ins, f"f{ins.opcode}", wide, c))
 
 
 @elementwise("fma", family="mixed")
 def mixed_fma(e: Emitter, ins: Instruction, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a * b + c in float32, for halves a and b."""
+    """Multiply and add in float32, for halves a and b."""
     a, b = (to_float(e, x, ins.types[-1]) for x in (a, b))
     return floats.finish(e, ins, floats.rounded(e, ins, "fma", a, b, c))
 
 
 def compare(e: Emitter, ins: Instruction, relation: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    """a `relation` b on single halves."""
+    """Compare single halves."""
     return floats.compare(e, relation, *_operands(e, ins, (a, b)))

@@ -25,9 +25,9 @@ from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Value, bits_of
 from tilewright.emulator.frame import masked_store
 from tilewright.emulator.lanes import BITS, UNIFORM, WARP, Affine, Known, affine
 from tilewright.emulator.ops import permute, scattered
-from tilewright.emulator.signature import lane_type
 from tilewright.emulator.ops.table import unsupported
 from tilewright.emulator.runtime import SPACES
+from tilewright.emulator.signature import lane_type
 from tilewright.toolchain.ptx.cfg import Block
 from tilewright.toolchain.ptx.instructions import defs_uses
 from tilewright.toolchain.ptx.ir import Instruction, Mem, Operand, Reg, Vec
@@ -55,7 +55,7 @@ class Group:
 
 
 def space_of(ins: Instruction) -> str:
-    """The state space of an access, `generic` where it names none."""
+    """Return the state space of an access, `generic` where it names none."""
     space = ins.space or "generic"
     if space not in SPACES:
         raise unsupported(ins, f"the state space .{space}")
@@ -63,7 +63,7 @@ def space_of(ins: Instruction) -> str:
 
 
 def address_of(ins: Instruction) -> Mem:
-    """The memory operand."""
+    """Return the memory operand."""
     at = ins.operands[0 if ins.opcode in ("st", "red") else 1]
     if not isinstance(at, Mem):
         raise unsupported(ins, "this form of memory operand")
@@ -76,7 +76,7 @@ def access_bytes(ins: Instruction) -> int:
 
 
 def group_loads(body: Sequence[Instruction], block: Block) -> dict[int, Group]:
-    """The groups of a block, by the pc of each member."""
+    """Return the groups of a block, by the pc of each member."""
     groups: dict[int, Group] = {}
     open_groups: dict[tuple[object, ...], Group] = {}
     versions: dict[str, int] = {}
@@ -112,7 +112,7 @@ def _may_write(ins: Instruction) -> tuple[str, ...]:
 
 
 def base_value(code: BlockCode, at: Mem) -> Value:
-    """The base address as a register holds it: 32 or 64 bits."""
+    """Return the base address as a register holds it: 32 or 64 bits."""
     if isinstance(at.base, Reg):
         value = code.register(at.base.name)
         bits = bits_of(value.type)
@@ -262,13 +262,11 @@ def _span(shape: Affine) -> int:
 
 
 def results_of(operand: Operand) -> tuple[Operand, ...]:
-    """The registers of a load or store, one a vector element."""
+    """Return the registers of a load or store, one a vector element."""
     return operand.items if isinstance(operand, Vec) else (operand,)
 
 
-def _load_param(
-    t: Translator, code: BlockCode, ins: Instruction, base: Value, offset: int
-) -> None:
+def _load_param(t: Translator, code: BlockCode, ins: Instruction, base: Value, offset: int) -> None:
     """Load a parameter from a place that is known."""
     lane = lane_type(ins.types[-1])
     size = bits_of(lane) // 8
@@ -425,7 +423,7 @@ def _buffer(t: Translator, code: BlockCode, chunks: Sequence[ir.Value]) -> ir.Va
 
 
 def atomic(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
-    """atom and red: lane by lane, each a host atomic, so that blocks on other threads agree."""
+    """Emit atom and red: lane by lane, each a host atomic, so that all workers agree."""
     from tilewright.emulator.ops.atomics import atomic_function
 
     if ins.vector > 1:
@@ -486,9 +484,7 @@ def _record(
 
     def advance(name: str, value: ir.Value) -> None:
         place = ir.Constant(I64, state.offset(name))
-        b.store(
-            b.add(value, ir.Constant(I64, 1)), b.gep(t.frame.context, [place], source_etype=I8)
-        )
+        b.store(b.add(value, ir.Constant(I64, 1)), b.gep(t.frame.context, [place], source_etype=I8))
 
     put("block", code.context("block", I64))
     put("pc", ir.Constant(I32, pc))

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.emulator import state
-from tilewright.emulator.codegen import I1, I64, INTS, Emitter, Value, bits_of, element, like
+from tilewright.emulator.codegen import I1, I64, INTS, Emitter, Value, bits_of, element
 from tilewright.emulator.lanes import BITS, UNIFORM, Affine, affine, constant
-from tilewright.emulator.ops.integers import narrow, signed, widen
-from tilewright.emulator.signature import lane_type
+from tilewright.emulator.ops.integers import narrow, widen
+from tilewright.emulator.ops.packed import Operation
 from tilewright.emulator.ops.table import unsupported
-from tilewright.toolchain.ptx.ir import Instruction, Reg, Vec
+from tilewright.emulator.signature import lane_type
+from tilewright.toolchain.ptx.ir import Instruction, Vec
 
 if TYPE_CHECKING:
     from tilewright.emulator.block import BlockCode
@@ -22,7 +23,7 @@ CARRY = "%carry"
 
 
 def is_packing(ins: Instruction) -> bool:
-    """Whether an instruction is a mov between a register and several narrower ones."""
+    """Tell whether an instruction is a mov between a register and several narrower ones."""
     return ins.opcode == "mov" and any(isinstance(o, Vec) for o in ins.operands)
 
 
@@ -34,14 +35,16 @@ def pack_or_unpack(code: BlockCode, ins: Instruction) -> None:
         width = BITS[kind] // len(to.items)
         whole = code.read(source, kind)
         for place, item in enumerate(to.items):
-            part = _elementwise(code, [whole], INTS[width], lambda e, x, p=place: _part(e, x, p, width))
+            part = elementwise(
+                code, [whole], INTS[width], lambda e, x, p=place: _part(e, x, p, width)
+            )
             code.write(item, part, ins, f"b{width}")
         return
     if not isinstance(source, Vec):
         raise AssertionError("mov without a vector")
     width = BITS[kind] // len(source.items)
     parts = [code.read(i, f"b{width}") for i in source.items]
-    code.write(to, _elementwise(code, parts, lane_type(kind), lambda e, *p: _join(e, p)), ins, kind)
+    code.write(to, elementwise(code, parts, lane_type(kind), lambda e, *p: _join(e, p)), ins, kind)
 
 
 def _part(e: Emitter, x: ir.Value, place: int, width: int) -> ir.Value:
@@ -60,7 +63,8 @@ def _join(e: Emitter, parts: tuple[ir.Value, ...]) -> ir.Value:
     return total
 
 
-def _elementwise(code: BlockCode, args: list[Value], lane: ir.Type, operation) -> Value:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def elementwise(code: BlockCode, args: list[Value], lane: ir.Type, operation: Operation) -> Value:
+    """Run `operation(e, *lanes)` once where all arguments are uniform, else on chunks."""
     e = code.e
     if all(a.shape.uniform and not a.chunks for a in args):
         return Value(lane, UNIFORM, operation(e, *(e.scalar(a) for a in args)))
@@ -69,7 +73,7 @@ def _elementwise(code: BlockCode, args: list[Value], lane: ir.Type, operation) -
 
 
 def cvta(_t: Translator, code: BlockCode, _pc: int, ins: Instruction) -> None:
-    """Between an address in a state space and a generic one."""
+    """Turn an address of a state space into a generic one, or back."""
     value = code.read(ins.operands[1], ins.types[-1])
     if ins.space in ("shared", "local", "param"):
         value = _other_space(code, value, ins.space, inward="to" in ins.flags)
@@ -77,7 +81,7 @@ def cvta(_t: Translator, code: BlockCode, _pc: int, ins: Instruction) -> None:
 
 
 def _other_space(code: BlockCode, value: Value, space: str, *, inward: bool) -> Value:
-    """Add or remove the segment of shared or param memory, or of a thread's part of local memory."""
+    """Add or remove where shared, param or a thread's part of local memory begins."""
     window = Value(I64, code.frame.layout.local_window)
     if space != "local":
         segment = state.SHARED_SEGMENT if space == "shared" else state.PARAM_SEGMENT
@@ -94,7 +98,7 @@ def _other_space(code: BlockCode, value: Value, space: str, *, inward: bool) -> 
 
 
 def isspacep(_t: Translator, code: BlockCode, _pc: int, ins: Instruction) -> None:
-    """Whether a generic address lies in a state space."""
+    """Tell whether a generic address lies in a state space."""
     shift = state.SEGMENT_SHIFT
     segment = {
         "shared": state.SHARED_SEGMENT,
@@ -111,49 +115,50 @@ def isspacep(_t: Translator, code: BlockCode, _pc: int, ins: Instruction) -> Non
         return e.b.icmp_unsigned(">=", high, e.const(x, state.FIRST_ARRAY))
 
     value = code.read(ins.operands[1], "u64")
-    code.write(ins.operands[0], _elementwise(code, [value], I1, test), ins, "pred")
+    code.write(ins.operands[0], elementwise(code, [value], I1, test), ins, "pred")
 
 
 def uses_carry(ins: Instruction) -> bool:
-    """Whether an instruction reads or writes the carry flag."""
+    """Tell whether an instruction reads or writes the carry flag."""
     return ins.opcode in ("addc", "subc", "madc") or "cc" in ins.flags
 
 
 def with_carry(code: BlockCode, ins: Instruction) -> None:
-    """add.cc, addc, sub.cc, subc, mad.cc, madc: the operation on doubled width, and its carry."""
+    """add.cc, addc, sub.cc, subc, mad.cc, madc: the operation in twice the width, and its carry."""
     kind = ins.types[-1]
     bits = BITS[kind]
     args = [code.read(o, kind) for o in ins.operands[1:]]
-    if ins.opcode in ("addc", "subc", "madc"):
-        args.append(code.env.get(CARRY) or Value(I1, UNIFORM, ir.Constant(I1, 0)))
-    borrow = ins.opcode.startswith("sub")
+    carried = ins.opcode in ("addc", "subc", "madc")
+    if carried:
+        if CARRY not in code.env:
+            raise unsupported(ins, f"{ins.opcode} with the carry of another basic block")
+        args.append(code.env[CARRY])
+    join = code.b.sub if ins.opcode.startswith("sub") else code.b.add
 
     def full(e: Emitter, *values: ir.Value) -> ir.Value:
-        plain = list(values)
-        carry = plain.pop() if ins.opcode in ("addc", "subc", "madc") else None
-        wide = [widen(e, v, "u", 2 * bits) for v in plain]
+        *plain, carry = values if carried else (*values, None)
         if ins.opcode in ("mad", "madc"):
             product = e.b.mul(*(widen(e, v, kind, 2 * bits) for v in plain[:2]))
             half = e.b.lshr(product, e.const(product, bits)) if "hi" in ins.flags else product
-            wide = [widen(e, narrow(e, half, bits), "u", 2 * bits), wide[2]]
-        total = e.b.sub(*wide) if borrow else e.b.add(*wide)
-        if carry is not None:
-            extra = e.b.zext(carry, like(carry, INTS[2 * bits]))
-            total = e.b.sub(total, extra) if borrow else e.b.add(total, extra)
-        return total
+            plain = [narrow(e, half, bits), plain[2]]
+        total = join(*(widen(e, v, "u", 2 * bits) for v in plain))
+        return total if carry is None else join(total, e.b.zext(carry, total.type))
 
-    total = _elementwise(code, args, INTS[2 * bits], full)
-    low = _elementwise(code, [total], lane_type(kind), lambda e, x: narrow(e, x, bits))
-    code.write(ins.operands[0], low, ins, kind)
-    if "cc" in ins.flags:
-        code.env[CARRY] = _elementwise(
-            code,
-            [total],
-            I1,
-            lambda e, x: e.b.icmp_unsigned(
-                "!=", e.b.and_(x, e.const(x, 1 << bits)), e.const(x, 0)
-            ),
+    def overflows(e: Emitter, total: ir.Value) -> ir.Value:
+        return e.b.icmp_unsigned(
+            "!=", e.b.and_(total, e.const(total, 1 << bits)), e.const(total, 0)
         )
 
+    total = elementwise(code, args, INTS[2 * bits], full)
+    low = elementwise(code, [total], lane_type(kind), lambda e, x: narrow(e, x, bits))
+    code.write(ins.operands[0], low, ins, kind)
+    if "cc" in ins.flags:
+        code.env[CARRY] = _guarded(code, ins, elementwise(code, [total], I1, overflows))
 
-__all__ = ["Reg", "cvta", "isspacep", "signed"]
+
+def _guarded(code: BlockCode, ins: Instruction, new: Value) -> Value:
+    """Keep the flag of the lanes in which the instruction does not run."""
+    old = code.env.get(CARRY)
+    if ins.guard is None or old is None:
+        return new
+    return elementwise(code, [code.guard(ins), new, old], I1, lambda e, *lanes: e.select(*lanes))

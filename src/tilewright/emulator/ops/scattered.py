@@ -41,7 +41,7 @@ class Access:
         return bits_of(self.lane) // 8
 
     def name(self, way: str) -> str:
-        """The LLVM function's name."""
+        """Return the LLVM function's name."""
         return f"tw_{way}_{self.space}_{mangled(self.lane)}x{self.vector}"
 
 
@@ -98,12 +98,12 @@ class _Body:
         self.masks = self.e.mask_chunks(self.mask)
 
     def field(self, name: str, kind: ir.Type) -> ir.Value:
-        """A field of the context."""
+        """Return a field of the context."""
         at = ir.Constant(I64, state.offset(name))
         return self.b.load(self.b.gep(self.context, [at], source_etype=I8), typ=kind)
 
     def active(self, other: int) -> tuple[ir.Value, ...]:
-        """The addresses, with `other` in place of those of idle lanes."""
+        """Return the addresses, with `other` in place of those of idle lanes."""
         e = self.e
         return e.map(lambda m, c: e.select(m, c, e.const(c, other)), self.masks, self.addresses)
 
@@ -176,7 +176,9 @@ class _Body:
         place = self.b.alloca(ir.ArrayType(lane, WARP))
         return self.b.inttoptr(self.b.ptrtoint(place, I64), PTR)  # llvmlite types the pointer
 
-    def lane_by_lane(self, way: str, addresses: ir.Value, values: ir.Value, number: int) -> ir.Value:
+    def lane_by_lane(
+        self, way: str, addresses: ir.Value, values: ir.Value, number: int
+    ) -> ir.Value:
         """Let the runtime access one vector element; returns whether all went well."""
         size = self.access.size
         types = [PTR, I32, PTR, PTR, I64, I64, I64, I32, I32, I32]
@@ -191,7 +193,7 @@ class _Body:
 
 
 def segment_of(b: ir.IRBuilder, field, address: ir.Value) -> tuple[ir.Value, ...]:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    """The array that a generic address falls in: host, first, size, and the offset in it."""
+    """Return the array that a generic address falls in: host, first, size, and the offset."""
     high = b.lshr(address, ir.Constant(I64, state.SEGMENT_SHIFT))
     exists = b.icmp_unsigned("<", high, field("segment_count", I64))
     number = b.select(exists, high, ir.Constant(I64, 0))

@@ -45,7 +45,8 @@ def find(ins: Instruction) -> Operation | None:
 def unsupported(ins: Instruction, what: str | None = None) -> UnsupportedError:
     """Return the error for an instruction that the emulator lacks, with its lines."""
     where = f"{ins.location.file}:{ins.location.line}, " if ins.location else ""
+    spelled = next((w for w in ins.text.split() if w[0] != "@"), ins.opcode).rstrip(";")
     return UnsupportedError(
-        f"the emulator does not execute {what or ins.opcode!r}: {where}PTX line "
+        f"the emulator does not execute {what or spelled}: {where}PTX line "
         f"{ins.ptx_line}: {ins.text}"
     )

@@ -78,20 +78,28 @@ class Cfg:
         every = [[*block.successors, *([count] if block.leaves else [])] for block in self.blocks]
         every.append([])
         if not ignore_leaving:
-            return every
+            return _with_ways_out_of_loops(every)
         staying = [
             [successor for successor in onward if successor not in ends and successor != count]
             for onward in every
         ]
         kept = [stay or onward for stay, onward in zip(staying, every, strict=True)]
         got_out = set(_reverse_postorder(_reversed(kept), count))
-        return [kept[node] if node in got_out else every[node] for node in range(count + 1)]
+        ways = [kept[node] if node in got_out else every[node] for node in range(count + 1)]
+        return _with_ways_out_of_loops(ways)
 
     def depths(self) -> tuple[int, ...]:
         """How many loops each block is in."""
         return tuple(
             sum(index in loop.blocks for loop in self.loops) for index in range(len(self.blocks))
         )
+
+
+def _with_ways_out_of_loops(ways: list[list[int]]) -> list[list[int]]:
+    """Let threads in a loop that never ends count as gone: no block comes after it for them."""
+    outside = len(ways) - 1
+    ending = set(_reverse_postorder(_reversed(ways), outside))
+    return [way if node in ending else [*way, outside] for node, way in enumerate(ways)]
 
 
 def basic_blocks(function: Function, *, split_at: Iterable[int] = ()) -> Cfg:
