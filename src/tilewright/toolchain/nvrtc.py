@@ -186,8 +186,8 @@ def _compile(job: _Job, nvrtc: Nvrtc) -> Artifact:
             "--std=c++20",
             f"--gpu-architecture={job.arch}",
             "--generate-line-info",
-            # All code here is device code; NVRTC 13.0 takes a generic lambda for host code.
-            "--device-as-default-execution-space",
+            # NVRTC 13.0 takes a generic lambda in a kernel for host code, unless told otherwise.
+            *(["--device-as-default-execution-space"] if nvrtc.version < (13, 5) else []),
             *(f"--include-path={folder}" for folder in (*job.include_dirs, *job.toolkit_dirs)),
             *job.options,
         ],
