@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+
 from kernels.operands import Operands, make_operands, matrix, padding_untouched
 from kernels.shapes import PADDED_LD, RAGGED, SHAPES, TILE_EXACT, label
-
 from tilewright.bench.verify import check
 from tilewright.emulator import run
 from tilewright.kernels import RUNGS, Rung

@@ -40,9 +40,10 @@ from tilewright.emulator.lanes import (
     extended,
     join,
 )
-from tilewright.emulator.signature import lane_type
 from tilewright.emulator.order import by_result
 from tilewright.emulator.plan import Plan
+from tilewright.emulator.signature import lane_type
+
 if TYPE_CHECKING:
     from tilewright.emulator.ops.memory import Group
 

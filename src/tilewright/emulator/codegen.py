@@ -219,7 +219,9 @@ class Emitter:
         shape = value.shape
         if isinstance(shape, Known):
             shape = shape.resized(bits_of(lane))
-        elif isinstance(shape, Affine) and not shape.uniform and bits_of(lane) > bits_of(value.type):
+        elif (
+            isinstance(shape, Affine) and not shape.uniform and bits_of(lane) > bits_of(value.type)
+        ):
             return self.varying(lane, tuple(self.cast(c, lane) for c in self.vector(value)))
         scalar = None if value.scalar is None else self.cast(value.scalar, lane)
         return Value(lane, shape, scalar, self.map(lambda c: self.cast(c, lane), value.chunks))

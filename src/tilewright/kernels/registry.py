@@ -253,7 +253,8 @@ _TABLE = (
         kernel="register_2d",
         file="05_register_2d.cuh",
         use=TileUse(reads=_SQUARE),
-        default=Tile(bm=128, bn=128, bk=8, tm=8, tn=8),
+        # unroll 4: all eight steps take more than the 128 registers that leave two blocks an SM.
+        default=Tile(bm=128, bn=128, bk=8, tm=8, tn=8, unroll=4),
         claims=Claims(
             load_sectors_per_request=4,
             load_requests_per_warp_fma=1 / 64,
@@ -268,7 +269,7 @@ _TABLE = (
         kernel="vectorized",
         file="06_vectorized.cuh",
         use=TileUse(reads=_VECTOR, vector=True),
-        default=Tile(bm=128, bn=128, bk=8, tm=8, tn=8, pad=4),
+        default=Tile(bm=128, bn=128, bk=8, tm=8, tn=8, pad=4, unroll=4),
         claims=Claims(
             load_sectors_per_request=16,
             load_requests_per_warp_fma=1 / 256,
