@@ -73,7 +73,7 @@ class EmulatedLadder:
         self._environment = environment
         self._seed = seed
         rng = np.random.default_rng(seed)
-        m, n, k = problem.m, problem.n, problem.k
+        m, k = problem.m, problem.k
         check_memory(problem)
         try:
             self._a: Floats = rng.standard_normal((m, problem.lda), np.float32)
@@ -110,7 +110,7 @@ class EmulatedLadder:
             launch,
             rung.arguments(self.problem, self._a, self._b, self._c),
             sample=blocks,
-            count=not self.full,  # the build that counted does for a few blocks; all are faster bare
+            count=not self.full,  # the build that counted will do for a few blocks
             progress=progress,
         )
         found = self._check(chosen, launch, blocks)
