@@ -26,7 +26,7 @@ _PURE = (
 
 
 def by_result(block: ir.Block, saves: Sequence[ir.Instruction]) -> None:
-    """Reorder `block`, which has no end yet and whose only stores are `saves`, each to its own place.
+    """Reorder `block`, which has no end yet and no stores but `saves`, each to a place of its own.
 
     A load of the place that a save writes stays before it: it has the old value. Blocks with any
     other effect are left alone.
