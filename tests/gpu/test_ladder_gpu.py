@@ -1,12 +1,12 @@
 """Every rung on a real GPU: right against float64, and bit for bit what the emulator computes."""
 
 import functools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kernels.operands import Operands, make_operands, matrix, padding_untouched
+from kernels.shapes import RAGGED, SHAPES, label
 from tilewright import device, emulator
 from tilewright.bench.device_ladder import measure_ladder
 from tilewright.bench.timing import Budget
@@ -18,9 +18,6 @@ from tilewright.gpus import by_device_name
 from tilewright.kernels import RUNGS, Rung, Tile
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, compile_cuda
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
-from shapes import RAGGED, SHAPES, label
 
 pytestmark = pytest.mark.gpu
 
@@ -50,64 +47,41 @@ def compiled(name: str) -> Artifact:
     )
 
 
-class Operands:
-    """A, B and C with NaN in the padding of their rows, and in C where beta is 0."""
+def launched(executor, name: str, problem: Problem, shift: int = 0) -> Operands:
+    """The operands as an executor leaves them, from the same start."""
+    rung, operands = RUNGS[name], make_operands(problem, shift=shift)
+    args = rung.arguments(problem, operands.a, operands.b, operands.c)
+    executor(compiled(name), rung.launch(problem, tile_of(rung)), args)
+    return operands
 
-    def __init__(self, problem: Problem, *, skew: int = 0):
-        rng = np.random.default_rng(0)
-        self.problem, self.skew = problem, skew
-        self.a = self._padded(rng, problem.m, problem.k, problem.lda)
-        self.b = self._padded(rng, problem.k, problem.n, problem.ldb)
-        self.c = self._padded(rng, problem.m, problem.n, problem.ldc)
-        self.c0 = self.inside(self.c).copy()
-        if not problem.beta:
-            self.c[:] = np.nan
 
-    def _padded(self, rng, rows, cols, ld):
-        # A view `skew` floats into its owner: for a skew of 1, no address is a multiple of 16.
-        flat = np.full(rows * ld + self.skew, np.nan, np.float32)[self.skew :]
-        matrix = flat.reshape(rows, ld)
-        matrix[:, :cols] = rng.standard_normal((rows, cols), np.float32)
-        return matrix
-
-    def inside(self, c):
-        return c[:, : self.problem.n]
-
-    def run(self, executor, rung: Rung):
-        """Return C as an executor leaves it; the operands stay as they are."""
-        c = np.full(self.c.size + self.skew, np.nan, np.float32)[self.skew :]
-        c = c.reshape(self.c.shape)
-        c[:] = self.c
-        args = rung.arguments(self.problem, self.a, self.b, c)
-        executor(compiled(rung.name), rung.launch(self.problem, tile_of(rung)), args)
-        return c
-
-    def check(self, c):
-        p = self.problem
-        return check(p, self.a[:, : p.k], self.b[:, : p.n], self.c0, self.inside(c))
+def verify(problem: Problem, name: str, shift: int = 0) -> None:
+    """Right on the device, nothing outside C written, the bits of the emulator."""
+    p, there = problem, launched(device.run, name, problem, shift)
+    found = check(
+        p,
+        matrix(there.a, p.m, p.k, p.lda),
+        matrix(there.b, p.k, p.n, p.ldb),
+        matrix(there.c0, p.m, p.n, p.ldc),
+        matrix(there.c, p.m, p.n, p.ldc),
+    )
+    tile = tile_of(RUNGS[name])
+    assert found.ok, found.message((tile.bm, tile.bn))
+    assert padding_untouched(p, there)
+    here = launched(emulator.run, name, problem, shift)
+    np.testing.assert_array_equal(there.c.view(np.uint32), here.c.view(np.uint32))
 
 
 @pytest.mark.parametrize("problem", SHAPES, ids=label)
 @pytest.mark.parametrize("name", NAMES)
 def test_rung_is_right_and_bit_equal_to_the_emulator(name, problem):
-    operands = Operands(problem)
-    there = operands.run(device.run, RUNGS[name])
-    found = operands.check(there)
-    tile = tile_of(RUNGS[name])
-    assert found.ok, found.message((tile.bm, tile.bn))
-    assert np.isnan(there[:, problem.n :]).all(), "the padding of C was written"
-    here = operands.run(emulator.run, RUNGS[name])
-    np.testing.assert_array_equal(there.view(np.uint32), here.view(np.uint32))
+    verify(problem, name)
 
 
-@pytest.mark.parametrize("skew", [1, 2])
+@pytest.mark.parametrize("shift", [1, 2])
 @pytest.mark.parametrize("name", NAMES)
-def test_rung_is_right_on_unaligned_pointers(name, skew):
-    operands = Operands(Problem(m=132, n=132, k=36, alpha=0.5, beta=3.0), skew=skew)
-    there = operands.run(device.run, RUNGS[name])
-    assert operands.check(there).ok
-    here = operands.run(emulator.run, RUNGS[name])
-    np.testing.assert_array_equal(there.view(np.uint32), here.view(np.uint32))
+def test_rung_is_right_on_unaligned_pointers(name, shift):
+    verify(Problem(m=132, n=132, k=36, alpha=0.5, beta=3.0), name, shift)
 
 
 def test_a_small_ladder_is_measured_end_to_end():

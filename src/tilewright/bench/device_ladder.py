@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.bench.baselines import Cublas, cublas_baseline
+from tilewright.bench.provenance import CHECKED_PROVENANCE
 from tilewright.bench.timing import Budget, rotation_sets, time_interleaved
 from tilewright.bench.verify import (
     Verification,
@@ -42,13 +43,6 @@ Floats = npt.NDArray[np.float32]
 # Four bytes of it are a NaN: what C holds before a launch that must not read it.
 _POISON = 0xFF
 
-_PROVENANCE: dict[str, Provenance] = {
-    "max_error": "measured",
-    "error_bound": "derived",
-    "registers": "exact",
-    "shared_bytes": "exact",
-    "occupancy": "derived",
-}
 _TIMED: dict[str, Provenance] = {"measured_gflops": "measured", "baseline_gflops": "measured"}
 
 
@@ -297,7 +291,7 @@ class DeviceLadder:
             timing=timing,
             baseline=self._cublas.name if baseline else None,
             baseline_timing=baseline,
-            provenance=_PROVENANCE | (_TIMED if times else {}),
+            provenance={**CHECKED_PROVENANCE} | (_TIMED if times else {}),
             environment=self._environment,
         )
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.bench.classes import BlockClass, block_classes
+from tilewright.bench.provenance import CHECKED_PROVENANCE, counter_provenance
 from tilewright.bench.verify import Region, Verification, check, whole
-from tilewright.bench.widths import counter_provenance
-from tilewright.counters import Counters, Provenance
+from tilewright.counters import Counters
 from tilewright.emulator import run
 from tilewright.errors import ProblemError, TilewrightError
 from tilewright.gpus import Gpu, occupancy
@@ -33,24 +33,14 @@ _RANDOM_BLOCKS = 4
 # A launch keeps A, B, C and a copy of C; the check of one block takes little beside them.
 _COPIES_OF_C = 2
 
-_PROVENANCE: dict[str, Provenance] = {
-    "max_error": "measured",
-    "error_bound": "derived",
-    "registers": "exact",
-    "shared_bytes": "exact",
-    "occupancy": "derived",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emulated:
-    """One rung's record, with the check that it rests on and the blocks that ran."""
+    """One rung's record, with the check that it rests on."""
 
     record: LadderRecord
     verification: Verification
     tile: Tile
-    blocks: int
-    all_blocks: int
 
 
 class EmulatedLadder:
@@ -105,11 +95,14 @@ class EmulatedLadder:
         np.copyto(self._c, self._c0)
         counters = self._count(rung, artifact, launch, classes)
         blocks = self._blocks(launch, classes)
+        if self.full:
+            np.copyto(self._c, self._c0)
+        counted = set() if self.full else {b for c in classes for b in (c.first, c.last)}
         run(
             artifact,
             launch,
             rung.arguments(self.problem, self._a, self._b, self._c),
-            sample=blocks,
+            sample=[b for b in blocks if b not in counted],
             count=not self.full,  # the build that counted will do for a few blocks
             progress=progress,
         )
@@ -118,8 +111,6 @@ class EmulatedLadder:
             record=self._record(rung, chosen, artifact, launch, counters, found),
             verification=found,
             tile=chosen,
-            blocks=len(blocks),
-            all_blocks=launch.blocks,
         )
 
     def _count(
@@ -129,17 +120,17 @@ class EmulatedLadder:
         args = rung.arguments(self.problem, self._a, self._b, self._c)
         total = Counters()
         for each in classes:
-            one, other = (
-                run(artifact, launch, args, sample=[block], count=True).counters or Counters()
-                for block in (each.first, each.last)
-            )
+            found = {
+                block: run(artifact, launch, args, sample=[block], count=True).counters
+                for block in {each.first, each.last}
+            }
+            one, other = found[each.first] or Counters(), found[each.last] or Counters()
             if one != other:
                 raise TilewrightError(
                     f"{rung.name}: blocks {each.first} and {each.last} were taken to count alike "
                     f"and do not ({one} and {other}): this is a bug, please report it"
                 )
             total = total.plus(one, each.count)
-        np.copyto(self._c, self._c0)
         return total
 
     def _blocks(self, launch: Launch, classes: list[BlockClass]) -> list[int]:
@@ -186,7 +177,7 @@ class EmulatedLadder:
             shared_bytes=used.shared_bytes,
             dynamic_shared_bytes=launch.shared_bytes,
         )
-        provenance = _PROVENANCE | counter_provenance(artifact)
+        provenance = {**CHECKED_PROVENANCE, **counter_provenance(artifact)}
         provenance["sectors_per_request"] = provenance["counters.global_load_sectors"]
         published = rung.published_gflops.get(self.gpu.name)
         return LadderRecord(

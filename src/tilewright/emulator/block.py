@@ -7,7 +7,6 @@ warp's state. `mask` is the set of lanes that run the block, as an i32.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,6 @@ from tilewright.emulator.codegen import (
     I16,
     I32,
     I64,
-    PTR,
     Emitter,
     Value,
     bits_of,
@@ -34,7 +32,6 @@ from tilewright.emulator.lanes import (
     VARYING,
     Affine,
     Known,
-    Shape,
     affine,
     constant,
     extended,
@@ -43,11 +40,10 @@ from tilewright.emulator.lanes import (
 from tilewright.emulator.order import by_result
 from tilewright.emulator.plan import Plan
 from tilewright.emulator.signature import lane_type
+from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Not, Operand, Reg, Special, Symbol
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ops.memory import Group
-
-from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Not, Operand, Reg, Special, Symbol
+    from tilewright.emulator.ops.groups import Group
 
 ALL = ir.Constant(I32, -1)
 
@@ -61,11 +57,9 @@ class BlockCode:
         self.block = plan.blocks[number]
         self.env: dict[str, Value] = {}
         self.written: dict[str, None] = {}
-        self.versions: dict[str, int] = {}
         self.divergent = plan.divergent[number]
         self.mask: ir.Value = ALL
         self.groups: dict[int, Group] = {}
-        self.group_mask: ir.Value = ALL
         self.scratch_used = 0
 
     @property
@@ -135,7 +129,6 @@ class BlockCode:
             value = self._blend(self.guard(ins), value, self.register(name))
         self.env[name] = value
         self.written[name] = None
-        self.versions[name] = self.versions.get(name, 0) + 1
 
     def _sign_extended(self, value: Value, source: str, lane: ir.Type) -> Value:
         kind = integer_of(lane)
@@ -224,6 +217,3 @@ def _float_constant(bits: int, kind: str) -> Value:
     if number != number:  # keep a NaN's payload
         return Value(lane, UNIFORM, ir.Constant(integer, bits).bitcast(lane))
     return Value(lane, UNIFORM, ir.Constant(lane, number))
-
-
-__all__ = ["ALL", "PTR", "BlockCode", "Sequence", "Shape"]

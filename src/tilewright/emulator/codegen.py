@@ -63,6 +63,14 @@ def integer_of(lane: ir.Type) -> ir.IntType:
     return INTS[bits_of(lane)]
 
 
+def declared(
+    module: ir.Module, name: str, result: ir.Type, types: Sequence[ir.Type]
+) -> ir.Function:
+    """Return the function `name` of a module, declared where it is not there yet."""
+    known = module.globals.get(name)
+    return known or ir.Function(module, ir.FunctionType(result, list(types)), name)
+
+
 def nothing(kind: ir.Type) -> ir.Constant:
     """A constant of which nothing is used; zero, which LLVM writes in one word."""
     return ir.Constant(kind, None)
@@ -251,13 +259,9 @@ class Emitter:
         self, name: str, args: Sequence[ir.Value], kind: ir.Type | None = None
     ) -> ir.Value:
         """Call `name` overloaded on the first argument's type (returning `kind` or the same)."""
-        suffix = mangled(args[0].type)
-        full = f"{name}.{suffix}"
-        function = self.module.globals.get(full)
-        if function is None:
-            signature = ir.FunctionType(kind or args[0].type, [a.type for a in args])
-            function = ir.Function(self.module, signature, full)
-        return self.b.call(function, list(args))
+        full = f"{name}.{mangled(args[0].type)}"
+        types = [a.type for a in args]
+        return self.b.call(declared(self.module, full, kind or types[0], types), list(args))
 
     def select(self, mask: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         """`yes` where `mask`, else `no`."""

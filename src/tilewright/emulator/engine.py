@@ -227,7 +227,9 @@ class _Session:
             raise self.error
 
     def _fail(self, worker: _Worker) -> None:
-        if self.error is None and not (self.stop.value and worker.context.fault == 6):
+        if self.error is None and not (
+            self.stop.value and worker.context.fault == state.Fault.LIMIT
+        ):
             self.error = explain(self.program, self.arena, self.launch, worker.context)
         self.stop.value = 1
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tilewright.emulator import state
 from tilewright.emulator.arena import Arena
 from tilewright.emulator.lanes import WARP
-from tilewright.emulator.ops.memory import access_bytes
+from tilewright.emulator.ops.accesses import access_bytes
 from tilewright.emulator.program import Program
 from tilewright.emulator.state import Fault
 from tilewright.errors import (

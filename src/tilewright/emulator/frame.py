@@ -9,7 +9,18 @@ import numpy as np
 from llvmlite import ir
 
 from tilewright.emulator import state
-from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, Value, bits_of, mangled
+from tilewright.emulator.codegen import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Emitter,
+    Value,
+    bits_of,
+    declared,
+    mangled,
+)
 from tilewright.emulator.lanes import UNIFORM, WARP, Affine, Known, Shape, Table, constant
 from tilewright.emulator.signature import lane_type
 from tilewright.errors import UnsupportedError
@@ -181,9 +192,7 @@ def masked_store(
     """Store the lanes of a chunk that `mask` has."""
     name = f"llvm.masked.store.{mangled(chunk.type)}.p0"
     types = [chunk.type, PTR, I32, mask.type]
-    function = e.module.globals.get(name) or ir.Function(
-        e.module, ir.FunctionType(ir.VoidType(), types), name
-    )
+    function = declared(e.module, name, ir.VoidType(), types)
     return e.b.call(function, [chunk, place, ir.Constant(I32, align), mask])
 
 
@@ -275,10 +284,7 @@ class Frame:
 
     @staticmethod
     def _clock(e: Emitter, name: str) -> Value:
-        function = e.module.globals.get("llvm.readcyclecounter") or ir.Function(
-            e.module, ir.FunctionType(I64, []), "llvm.readcyclecounter"
-        )
-        now = e.b.call(function, [])
+        now = e.b.call(declared(e.module, "llvm.readcyclecounter", I64, []), [])
         if name in ("%clock64", "%globaltimer"):
             return Value(I64, UNIFORM, now)
         if name == "%clock_hi":

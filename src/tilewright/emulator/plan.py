@@ -28,7 +28,7 @@ from tilewright.emulator.ops.table import find
 from tilewright.emulator.signature import signature
 from tilewright.toolchain.ptx.cfg import Block, Cfg, basic_blocks
 from tilewright.toolchain.ptx.instructions import defs_uses
-from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Operand, Reg, Symbol, Vec
+from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Operand, Vec
 
 _WARP_SYNC = frozenset({"shfl", "vote", "match", "redux", "elect"})
 _BLOCK_SYNC = frozenset({"bar", "barrier"})
@@ -56,7 +56,6 @@ class Plan:
     blocks: tuple[Block, ...]
     successor_numbers: Mapping[int, int]
     divergent: tuple[bool, ...]
-    sync: tuple[bool, ...]
     shapes: Mapping[str, Shape]
     live: tuple[frozenset[str], ...]
     full: bool
@@ -86,7 +85,6 @@ def plan(function: Function, source: Source, threads: int) -> Plan:
         blocks=blocks,
         successor_numbers={block.start: n for n, block in reversed(list(enumerate(blocks)))},
         divergent=tuple(i in analysis.divergent for i in order),
-        sync=tuple(b.end > b.start and is_sync(function.body[b.start]) for b in blocks),
         shapes=analysis.shapes,
         live=tuple(live[i] for i in order),
         full=threads % 32 == 0 and not exits,
@@ -281,6 +279,3 @@ def _live_out(
             if new != into[b]:
                 into[b], changed = new, True
     return [frozenset(o) for o in out]
-
-
-__all__ = ["Affine", "Plan", "Reg", "Symbol", "affine", "is_block_barrier", "is_sync", "plan"]

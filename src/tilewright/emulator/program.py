@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.emulator.driver import driver_ir
 from tilewright.emulator.frame import Frame, Layout, grid_bits
 from tilewright.emulator.inline import inline_calls
 from tilewright.emulator.jit import Compiled, compile_modules, host
@@ -100,7 +101,7 @@ def _build(artifact: Artifact, digest: bytes, launch: Launch, counting: bool) ->
     frame = Frame(layout, decided.shapes)
     translator = Translator(decided, frame, host().width, counting=counting)
     text = with_attributes(str(translator.build()))
-    runtime = runtime_ir(layout.warps, launch.threads, frame.state_bytes)
+    runtime = runtime_ir() + driver_ir(layout.warps, launch.threads, frame.state_bytes)
     return Program(
         kernel=artifact.name,
         layout=layout,

@@ -15,16 +15,18 @@ from llvmlite import ir
 
 from tilewright.emulator import state
 from tilewright.emulator.block import ALL, BlockCode
-from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, Value
+from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, Value, declared
 from tilewright.emulator.dispatch import instruction_code
 from tilewright.emulator.frame import Frame
 from tilewright.emulator.lanes import WARP
-from tilewright.emulator.ops import memory, sync
+from tilewright.emulator.ops import groups, sync
 from tilewright.emulator.ops.table import unsupported
 from tilewright.emulator.plan import Plan, is_block_barrier
 from tilewright.emulator.state import Fault, Status
+from tilewright.toolchain.ptx.cfg import BRANCHES, LEAVES
 from tilewright.toolchain.ptx.ir import Instruction, Symbol
 
+_ENDS = (*BRANCHES, *LEAVES)
 _LANES = ir.VectorType(I32, WARP)
 _BITS = ir.VectorType(I1, WARP)
 
@@ -149,8 +151,7 @@ class Translator:
 
     def external(self, name: str, result: ir.Type, types: list[ir.Type]) -> ir.Function:
         """Return a function of the runtime."""
-        known = self.module.globals.get(name)
-        return known or ir.Function(self.module, ir.FunctionType(result, types), name)
+        return declared(self.module, name, result, types)
 
     def stack(self, lane: ir.Type) -> ir.Value:
         """Stack memory for 32 lanes, allocated once on entry."""
@@ -208,17 +209,17 @@ class Translator:
         body = self.plan.function.body
         if self.counting:
             self._count_block(code)
-        code.groups = memory.group_loads(body, block)
+        code.groups = groups.group_loads(body, block)
         before = body[block.start - 1] if block.start else None
         if before is not None and is_block_barrier(before) and "red" in before.flags:
             sync.reduced(self, code, before)
         for pc in range(block.start, block.end):
             ins = body[pc]
-            if ins.opcode in ("bra", "ret", "exit", "trap", "brx"):
+            if ins.opcode in _ENDS:
                 continue
             instruction_code(self, code, pc, ins)
         last = body[block.end - 1] if block.end > block.start else None
-        if last is None or last.opcode not in ("bra", "ret", "exit", "trap", "brx"):
+        if last is None or last.opcode not in _ENDS:
             if not (last is not None and is_block_barrier(last)):
                 code.save()
                 self._fall(code, block.end)
@@ -329,11 +330,7 @@ class Translator:
 
     def first(self, mask: ir.Value) -> ir.Value:
         """Return the lowest lane of a mask."""
-        name = "llvm.cttz.i32"
-        function = self.module.globals.get(name) or ir.Function(
-            self.module, ir.FunctionType(I32, [I32, I1]), name
-        )
-        return self.b.call(function, [mask, ir.Constant(I1, 0)])
+        return self.e.intrinsic("llvm.cttz", [mask, ir.Constant(I1, 0)])
 
     # --- counting -----------------------------------------------------------------------------
 

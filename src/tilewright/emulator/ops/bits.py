@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import I1, I32, Emitter, bits_of, element, mangled
+from tilewright.emulator.codegen import I1, I32, Emitter, bits_of, element
 from tilewright.emulator.lanes import BITS
 from tilewright.emulator.ops.integers import narrow, signed, widen
 from tilewright.emulator.ops.table import elementwise
@@ -31,11 +31,7 @@ def popc(e: Emitter, _ins: Instruction, a: ir.Value) -> ir.Value:
 
 
 def _leading_zeros(e: Emitter, a: ir.Value) -> ir.Value:
-    name = f"llvm.ctlz.{mangled(a.type)}"
-    function = e.module.globals.get(name)
-    if function is None:
-        function = ir.Function(e.module, ir.FunctionType(a.type, [a.type, I1]), name)
-    return e.b.call(function, [a, ir.Constant(I1, 0)])
+    return e.intrinsic("llvm.ctlz", [a, ir.Constant(I1, 0)])
 
 
 @elementwise("clz")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import DOUBLE, FLOAT, HALF, I32, INTS, Emitter, like, mangled
+from tilewright.emulator.codegen import (
+    DOUBLE,
+    FLOAT,
+    HALF,
+    I32,
+    INTS,
+    Emitter,
+    declared,
+    like,
+    mangled,
+)
 from tilewright.emulator.lanes import BITS
 from tilewright.emulator.ops import eighths, floats, halves
 from tilewright.emulator.ops.integers import narrow, signed, widen
@@ -114,10 +124,7 @@ def _to_integer(e: Emitter, ins: Instruction, x: ir.Value) -> ir.Value:
 
 def _converted(e: Emitter, name: str, x: ir.Value, kind: ir.Type) -> ir.Value:
     full = f"{name}.{mangled(kind)}.{mangled(x.type)}"
-    function = e.module.globals.get(full)
-    if function is None:
-        function = ir.Function(e.module, ir.FunctionType(kind, [x.type]), full)
-    return e.b.call(function, [x])
+    return e.b.call(declared(e.module, full, kind, [x.type]), [x])
 
 
 # --- floats ---------------------------------------------------------------------------------------

@@ -24,30 +24,7 @@ _WIDE = ir.VectorType(I32, WARP)
 
 def _whole(code: BlockCode, value: Value) -> ir.Value:
     """All 32 lanes as one vector."""
-    return _joined(code, list(code.e.vector(value)))
-
-
-def _joined(code: BlockCode, chunks: list[ir.Value]) -> ir.Value:
-    while len(chunks) > 1:
-        count = chunks[0].type.count
-        mask = ir.Constant(ir.VectorType(I32, 2 * count), list(range(2 * count)))
-        chunks = [
-            code.b.shuffle_vector(a, b, mask)
-            for a, b in zip(chunks[::2], chunks[1::2], strict=True)
-        ]
-    return chunks[0]
-
-
-def _chunked(code: BlockCode, whole: ir.Value) -> tuple[ir.Value, ...]:
-    if code.e.chunks == 1:
-        return (whole,)
-    empty = ir.Constant(whole.type, ir.Undefined)
-    return tuple(
-        code.b.shuffle_vector(
-            whole, empty, ir.Constant(ir.VectorType(I32, code.e.width), list(part))
-        )
-        for part in code.e.parts(range(WARP))
-    )
+    return code.e.joined(code.e.vector(value))
 
 
 def _splat(code: BlockCode, scalar: ir.Value) -> ir.Value:
@@ -86,9 +63,9 @@ def shuffle(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     result = _pick(t, code, value, source)
     destination = ins.operands[0]
     if isinstance(destination, Pair):
-        code.write(destination.second, code.e.varying(I1, _chunked(code, valid)), ins, "pred")
+        code.write(destination.second, code.e.varying(I1, code.e.divided(valid)), ins, "pred")
         destination = destination.first
-    code.write(destination, code.e.varying(I32, _chunked(code, result)), ins, "b32")
+    code.write(destination, code.e.varying(I32, code.e.divided(result)), ins, "b32")
 
 
 def _pick(t: Translator, code: BlockCode, value: ir.Value, source: ir.Value) -> ir.Value:
@@ -151,7 +128,7 @@ def elect(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
         raise unsupported(ins)
     leaders = code.e.varying(I32, (code.e.splat(leader),) * code.e.chunks)
     code.write(pair.first, leaders, ins, "b32")
-    code.write(pair.second, code.e.varying(I1, _chunked(code, truth)), ins, "pred")
+    code.write(pair.second, code.e.varying(I1, code.e.divided(truth)), ins, "pred")
 
 
 def match(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
@@ -173,15 +150,15 @@ def match(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
         result = b.insert_element(result, b.and_(bits, members), ir.Constant(I32, lane))
     destination = ins.operands[0]
     if "any" in ins.flags:
-        code.write(destination, code.e.varying(I32, _chunked(code, result)), ins, "b32")
+        code.write(destination, code.e.varying(I32, code.e.divided(result)), ins, "b32")
         return
     same = b.icmp_unsigned("==", result, _splat(code, members))
     picked = b.select(same, result, ir.Constant(_WIDE, [0] * WARP))
     if not isinstance(destination, Pair):
-        code.write(destination, code.e.varying(I32, _chunked(code, picked)), ins, "b32")
+        code.write(destination, code.e.varying(I32, code.e.divided(picked)), ins, "b32")
         return
-    code.write(destination.first, code.e.varying(I32, _chunked(code, picked)), ins, "b32")
-    code.write(destination.second, code.e.varying(I1, _chunked(code, same)), ins, "pred")
+    code.write(destination.first, code.e.varying(I32, code.e.divided(picked)), ins, "b32")
+    code.write(destination.second, code.e.varying(I1, code.e.divided(same)), ins, "pred")
 
 
 # What lanes that take no part bring to a reduction.
@@ -204,7 +181,7 @@ def redux(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     neutral = _NEUTRAL.get(name, ends[name == "min"])
     value = e.vector(code.read(ins.operands[1], kind))
     chunks = e.map(lambda m, c: e.select(m, c, e.const(c, neutral)), masks, value)
-    whole = _joined(code, list(chunks))
+    whole = code.e.joined(chunks)
     if kind == "f32":
         total = _extreme(code, replace(ins, opcode=name), whole)
     else:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import I8, I32, I64, PTR, Emitter, bits_of, mangled, nothing
+from tilewright.emulator.codegen import I8, I32, I64, Emitter, bits_of, nothing
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ops.memory import Group
+    from tilewright.emulator.ops.groups import Group
 
 _MOST_PIECES = 8
 
@@ -135,6 +135,3 @@ def _gathered(e: Emitter, group: Group, lane: ir.Type, places: tuple[int, ...]) 
         element = _element(e, group, lane, place)
         vector = e.b.insert_element(vector, element, ir.Constant(I32, number))
     return vector
-
-
-__all__ = ["PTR", "load", "mangled"]

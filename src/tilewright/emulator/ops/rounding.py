@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import FLOAT, I32, I64, Emitter, like, mangled
+from tilewright.emulator.codegen import FLOAT, I32, I64, Emitter, declared, like, mangled
 from tilewright.toolchain.ptx.ir import Instruction
 
 # The processor's modes as llvm.set.rounding numbers them.
@@ -45,17 +45,13 @@ def directed(
 
 def _build(module: ir.Module, function: ir.Function, operation: str, mode: str) -> None:
     b = ir.IRBuilder(function.append_basic_block())
-    switch = module.globals.get("llvm.set.rounding") or ir.Function(
-        module, ir.FunctionType(ir.VoidType(), [I32]), "llvm.set.rounding"
-    )
+    switch = declared(module, "llvm.set.rounding", ir.VoidType(), [I32])
     kinds = [a.type for a in function.args]
     result = function.function_type.return_type
     suffix = mangled(result) if kinds[0] == result else f"{mangled(result)}.{mangled(kinds[0])}"
     name = f"llvm.experimental.constrained.{operation}.{suffix}"
     note = ir.MetaDataType()
-    intrinsic = module.globals.get(name) or ir.Function(
-        module, ir.FunctionType(result, [*kinds, note, note]), name
-    )
+    intrinsic = declared(module, name, result, [*kinds, note, note])
     notes = [ir.MetaDataString(module, text) for text in ("round.dynamic", "fpexcept.ignore")]
     b.call(switch, [ir.Constant(I32, _MODES[mode])])
     value = b.call(intrinsic, [*function.args, *notes])

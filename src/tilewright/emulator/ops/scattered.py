@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from tilewright.emulator import state
-from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, bits_of, mangled, nothing
+from tilewright.emulator.codegen import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Emitter,
+    bits_of,
+    declared,
+    mangled,
+    nothing,
+)
 from tilewright.emulator.lanes import WARP
 from tilewright.emulator.runtime import SPACES
 
@@ -258,11 +269,6 @@ def _build_store(body: _Body) -> None:
     b.ret(_packed(b, result, good, ()))
 
 
-def _vector_intrinsic(e: Emitter, name: str, result: ir.Type, types: list[ir.Type]) -> ir.Function:
-    known = e.module.globals.get(name)
-    return known or ir.Function(e.module, ir.FunctionType(result, types), name)
-
-
 def gather(
     e: Emitter, lane: ir.Type, pointers: Chunks, offset: int, masks: Chunks
 ) -> tuple[ir.Value, ...]:
@@ -270,7 +276,7 @@ def gather(
     kind, where = ir.VectorType(lane, e.width), ir.VectorType(PTR, e.width)
     name = f"llvm.masked.gather.{mangled(kind)}.{mangled(where)}"
     types = [where, I32, ir.VectorType(I1, e.width), kind]
-    function = _vector_intrinsic(e, name, kind, types)
+    function = declared(e.module, name, kind, types)
     align = ir.Constant(I32, bits_of(lane) // 8)
 
     def one(pointer: ir.Value, mask: ir.Value) -> ir.Value:
@@ -286,7 +292,7 @@ def scatter(e: Emitter, chunks: Chunks, pointers: Chunks, offset: int, masks: Ch
     kind, where = chunks[0].type, ir.VectorType(PTR, e.width)
     name = f"llvm.masked.scatter.{mangled(kind)}.{mangled(where)}"
     types = [kind, where, I32, ir.VectorType(I1, e.width)]
-    function = _vector_intrinsic(e, name, ir.VoidType(), types)
+    function = declared(e.module, name, ir.VoidType(), types)
     align = ir.Constant(I32, bits_of(kind.element) // 8)
     for chunk, pointer, mask in zip(chunks, pointers, masks, strict=True):
         moved = e.b.add(pointer, e.const(pointer, offset)) if offset else pointer

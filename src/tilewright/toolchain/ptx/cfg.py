@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tilewright.errors import PtxError
 from tilewright.toolchain.ptx.ir import Function, Instruction, Symbol, Vec
 
-_BRANCHES = ("bra", "brx")
-_LEAVES = ("ret", "exit", "trap")
+BRANCHES = ("bra", "brx")
+LEAVES = ("ret", "exit", "trap")
 
 Edges = Sequence[Sequence[int]]
 
@@ -114,14 +114,14 @@ def basic_blocks(function: Function, *, split_at: Iterable[int] = ()) -> Cfg:
     targets = {
         index: _targets(instruction, function.labels)
         for index, instruction in enumerate(body)
-        if instruction.opcode in _BRANCHES
+        if instruction.opcode in BRANCHES
     }
     leaders = {0, *(target for found in targets.values() for target in found)}
     leaders.update(split_at)
     leaders.update(
         index + 1
         for index, instruction in enumerate(body)
-        if instruction.opcode in _BRANCHES or instruction.opcode in _LEAVES
+        if instruction.opcode in BRANCHES or instruction.opcode in LEAVES
     )
     starts = sorted(leader for leader in leaders if leader < len(body))
     # A body that ends without a return, or has a jump to its end, leaves by an empty block.
@@ -144,7 +144,7 @@ def _targets(instruction: Instruction, labels: Mapping[str, int]) -> list[int]:
 
 def _continues(last: Instruction) -> bool:
     """Whether a thread may go on to the next instruction."""
-    return last.guard is not None or last.opcode not in (*_BRANCHES, *_LEAVES)
+    return last.guard is not None or last.opcode not in (*BRANCHES, *LEAVES)
 
 
 def _graph(body: Sequence[Instruction], starts: list[int], targets: Mapping[int, list[int]]) -> Cfg:
@@ -157,7 +157,7 @@ def _graph(body: Sequence[Instruction], starts: list[int], targets: Mapping[int,
         if last is not None and _continues(last):
             onward.append(index + 1)
         successors.append(tuple(dict.fromkeys(onward)))
-        leaves.append(last is None or last.opcode in _LEAVES)
+        leaves.append(last is None or last.opcode in LEAVES)
     predecessors = _reversed(successors)
     order, loops, reducible = arrange(successors)
     return Cfg(

@@ -1,4 +1,4 @@
-"""Which counts of the emulator are the profiler's, and which only follow from the PTX.
+"""Where a record's figures come from: which counts are the profiler's, which follow from the PTX.
 
 The emulator counts the accesses that the PTX makes. ptxas may join neighbouring scalar accesses
 into a wide one, and then the hardware makes fewer requests. Where the widths that occur in the
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.counters import Provenance
+from tilewright.emulator.ops.accesses import access_bytes
 from tilewright.toolchain import Artifact, disassemble
 from tilewright.toolchain.ptx.parser import parse
 
@@ -21,7 +22,15 @@ _SASS = {
 }
 _PTX = {"ld": "load", "st": "store"}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
-_TYPE_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
+
+# Of the figures that both kinds of ladder give.
+CHECKED_PROVENANCE: Mapping[str, Provenance] = {
+    "max_error": "measured",
+    "error_bound": "derived",
+    "registers": "exact",
+    "shared_bytes": "exact",
+    "occupancy": "derived",
+}
 
 Widths = Mapping[tuple[str, str], frozenset[int]]
 
@@ -31,9 +40,7 @@ def ptx_widths(artifact: Artifact) -> Widths:
     found: dict[tuple[str, str], set[int]] = {}
     for ins in parse(artifact.ptx).functions[artifact.symbol].body:
         if ins.opcode in _PTX and ins.space in ("global", "shared"):
-            digits = "".join(c for c in ins.types[-1] if c.isdigit())
-            size = _TYPE_BYTES[digits] * ins.vector
-            found.setdefault((ins.space, _PTX[ins.opcode]), set()).add(size)
+            found.setdefault((ins.space, _PTX[ins.opcode]), set()).add(access_bytes(ins))
     return {key: frozenset(sizes) for key, sizes in found.items()}
 
 
