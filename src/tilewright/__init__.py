@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilewright.api import emulate as emulate
+    from tilewright.api import explain as explain
     from tilewright.gpus import occupancy as occupancy
+    from tilewright.layouts import Layout as Layout
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "emulate", "occupancy"]
+__all__ = ["Layout", "__version__", "emulate", "explain", "occupancy"]
 
-_HOMES = {"emulate": "tilewright.api", "occupancy": "tilewright.gpus"}
+_HOMES = {
+    "Layout": "tilewright.layouts",
+    "emulate": "tilewright.api",
+    "explain": "tilewright.api",
+    "occupancy": "tilewright.gpus",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -23,6 +23,10 @@ class TileError(TilewrightError, ValueError):
     """A tile that a kernel cannot run with, with the rule it breaks."""
 
 
+class LayoutError(TilewrightError, ValueError):
+    """A layout, a coordinate or an operation on layouts that has no answer, or text of none."""
+
+
 class UnknownNameError(TilewrightError, LookupError):
     """A name that is in no table: a GPU, a rung, a kernel. Suggests the nearest."""
 

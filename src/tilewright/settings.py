@@ -16,6 +16,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         ),
         "CUDA_HOME": "an installed CUDA toolkit, asked where no wheel has a header or a tool",
         "CUDA_PATH": "the same, read where CUDA_HOME is unset",
+        "NVIDIA_TF32_OVERRIDE": "cuBLAS's own; 1 makes it round float32 to TF32: not measured then",
     }
 )
 
@@ -25,10 +26,12 @@ class Settings:
     """What the environment says.
 
     `cache_dir` is None where nothing may be kept on disk; `cuda_home` is None where unset.
+    `tf32_forced` says that cuBLAS rounds float32 to TF32 whatever its math mode.
     """
 
     cache_dir: Path | None
     cuda_home: Path | None
+    tf32_forced: bool
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -38,6 +41,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     return Settings(
         cache_dir=_cache_dir(env.get("TILEWRIGHT_CACHE_DIR", "")),
         cuda_home=Path(cuda_home) if cuda_home else None,
+        tf32_forced=env.get("NVIDIA_TF32_OVERRIDE") == "1",
     )
 
 

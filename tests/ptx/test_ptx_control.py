@@ -1,5 +1,7 @@
 """Branches, loops, returns and guards, against a Python function of one thread."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from launching import launch
@@ -218,6 +220,29 @@ def test_branches_that_follow_from_the_thread_number(executor):
     data, out = np.zeros(THREADS, np.uint32), np.zeros(THREADS, np.uint32)
     launch(executor, BY_THREAD, out, data, block=THREADS)
     np.testing.assert_array_equal(out, [by_thread(0, t) for t in range(THREADS)])
+
+
+def test_many_registers_change_places_under_divergence(executor):
+    """Each of 40 registers takes the next one's value: a block must read all before it writes."""
+    first, count = 20, 40
+    names = [f"%r{first + i}" for i in range(count)]
+    start = " ".join(f"add.u32 {name}, %r0, {i * i};" for i, name in enumerate(names))
+    turn = " ".join(f"mov.u32 {a}, {b};" for a, b in pairwise(names))
+    total = " ".join(f"mad.lo.u32 %r9, %r9, 31, {name};" for name in names)
+    body = f"""{LOAD} {start} and.b32 %r1, %r0, 3; mov.u32 %r2, 0;
+LOOP: setp.ge.u32 %p0, %r2, %r1; @%p0 bra DONE; mov.u32 %r3, {names[0]}; {turn}
+    mov.u32 {names[-1]}, %r3; add.u32 %r2, %r2, 1; bra LOOP;
+DONE: mov.u32 %r9, 0; {total} {STORE} ret;"""
+    data = np.random.default_rng(13).integers(0, 5000, THREADS, dtype=np.uint32)
+    out = np.zeros(THREADS, np.uint32)
+    launch(executor, body, out, data, block=THREADS)
+    for x, found in zip(map(int, data), out, strict=True):
+        values = [x + i * i for i in range(count)]
+        values = values[x & 3 :] + values[: x & 3]
+        want = 0
+        for value in values:
+            want = want * 31 + value
+        assert found == want & 0xFFFFFFFF
 
 
 def test_calls_of_device_functions(executor):

@@ -241,7 +241,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("include", "remedy"),
         [
-            ("<cstdio>", "keep it and the host code behind #ifndef __CUDACC_RTC__"),
             ("<cuda_gone.h>", "pip install nvidia-cuda-runtime"),
             ("<cuda/std/gone>", "pip install nvidia-cuda-cccl"),
             ('"lib/gone.cuh"', "give the folder that has it in include_dirs"),
@@ -253,9 +252,6 @@ class TestErrors:
             "could not open", "cannot open"
         ).replace(" (no directories in search list)", "")
         assert remedy in text
-
-    def test_host_code(self):
-        assert "__CUDACC_RTC__" in refusal("int main() {}\n__global__ void k() {}")
 
     def test_missing_file(self, tmp_path):
         (tmp_path / "naive.cu").write_text("")

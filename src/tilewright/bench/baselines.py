@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ _OP_N = 0
 _DEFAULT_MATH = 0
 # libraryPropertyType: MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL.
 _VERSION_PARTS = (0, 1, 2)
-_TF32_OVERRIDE = "NVIDIA_TF32_OVERRIDE"
 _STATUS = {
     1: "CUBLAS_STATUS_NOT_INITIALIZED",
     3: "CUBLAS_STATUS_ALLOC_FAILED",
@@ -106,9 +104,9 @@ class Cublas:
 
     def __init__(self, library: CublasLibrary, stream: int) -> None:
         # The variable outranks the math mode, so with it the baseline would not be float32.
-        if os.environ.get(_TF32_OVERRIDE) == "1":
+        if read_settings().tf32_forced:
             raise DeviceError(
-                f"{_TF32_OVERRIDE}=1 makes cuBLAS round float32 inputs to TF32: unset it to "
+                "NVIDIA_TF32_OVERRIDE=1 makes cuBLAS round float32 inputs to TF32: unset it to "
                 "measure float32"
             )
         self._library = library.load()

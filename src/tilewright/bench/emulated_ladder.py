@@ -116,7 +116,7 @@ class EmulatedLadder:
     def _count(
         self, rung: Rung, artifact: Artifact, launch: Launch, classes: list[BlockClass]
     ) -> Counters:
-        """The counts of the whole launch, from one block of each class, proved on another."""
+        """Return the whole launch's counts, from one block of each class, proved on another."""
         args = rung.arguments(self.problem, self._a, self._b, self._c)
         total = Counters()
         for each in classes:
@@ -134,7 +134,7 @@ class EmulatedLadder:
         return total
 
     def _blocks(self, launch: Launch, classes: list[BlockClass]) -> list[int]:
-        """The blocks to run: all, or the corners, two of each class and some at random."""
+        """Return the blocks to run: all, or the corners, two of each class and some at random."""
         if self.full:
             return list(range(launch.blocks))
         columns, rows = launch.grid[0], launch.blocks // launch.grid[0]
@@ -201,7 +201,7 @@ class EmulatedLadder:
 
 
 def _region(problem: Problem, tile: Tile, launch: Launch, block: int) -> Region | None:
-    """The part of C that a block owns; None for one past its end."""
+    """Return the part of C that a block owns; None for one past its end."""
     row, col = divmod(block, launch.grid[0])
     top, left = row * tile.bm, col * tile.bn
     if top >= problem.m:

@@ -55,7 +55,7 @@ def sass_widths(artifact: Artifact) -> Widths:
 
 
 def counter_provenance(artifact: Artifact) -> dict[str, Provenance]:
-    """The provenance of each of `Counters`' figures, as `counters.<name>`.
+    """Return the provenance of each of `Counters`' figures, as `counters.<name>`.
 
     Multiply-adds are the same in PTX and machine code. Memory counts are exact where the widths
     agree. Instructions of PTX are not those of the machine.

@@ -15,6 +15,7 @@ import typer
 
 from tilewright import __version__
 from tilewright.cli.doctor import doctor
+from tilewright.cli.explain import explain
 from tilewright.cli.gpus import gpus
 from tilewright.cli.group import Group
 from tilewright.cli.ladder import ladder
@@ -48,6 +49,7 @@ def main(
 
 
 app.command()(ladder)
+app.command()(explain)
 app.command()(gpus)
 app.command()(occupancy)
 app.command()(doctor)

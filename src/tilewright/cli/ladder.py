@@ -87,7 +87,7 @@ def ladder(
 
 
 def _problem(size: int | None, m: int | None, n: int | None, k: int | None) -> Problem:
-    """The problem that the options name."""
+    """Return the problem that the options name."""
     from tilewright.bench.ladder import CHAPTER_SIZE
     from tilewright.problem import Problem
 
@@ -102,7 +102,7 @@ def _problem(size: int | None, m: int | None, n: int | None, k: int | None) -> P
 
 
 def _rungs(names: str | None) -> list[Rung]:
-    """The rungs that an option names, in the ladder's order; all without one."""
+    """Return the rungs that an option names, in the ladder's order; all without one."""
     from tilewright.kernels import RUNGS, rung
 
     if names is None:

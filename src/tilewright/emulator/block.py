@@ -43,6 +43,7 @@ from tilewright.emulator.signature import lane_type
 from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Not, Operand, Reg, Special, Symbol
 
 if TYPE_CHECKING:
+    from tilewright.emulator.ops.events import Room
     from tilewright.emulator.ops.groups import Group
 
 ALL = ir.Constant(I32, -1)
@@ -61,6 +62,7 @@ class BlockCode:
         self.mask: ir.Value = ALL
         self.groups: dict[int, Group] = {}
         self.scratch_used = 0
+        self.room: Room | None = None
 
     @property
     def always_full(self) -> bool:
@@ -77,13 +79,13 @@ class BlockCode:
         return self.b.load(place, typ=kind)
 
     def register(self, name: str) -> Value:
-        """The content of a register."""
+        """Return the content of a register."""
         if name not in self.env:
             self.env[name] = self.frame.load(self.e, name)
         return self.env[name]
 
     def read(self, operand: Operand, kind: str) -> Value:
-        """An operand as PTX type `kind`."""
+        """Return an operand as PTX type `kind`."""
         lane = lane_type(kind)
         if isinstance(operand, Not):
             value = self.read(operand.operand, "pred")
@@ -143,7 +145,7 @@ class BlockCode:
         return self.e.varying(kind, chunks)
 
     def guard(self, ins: Instruction) -> Value:
-        """The predicate an instruction runs under."""
+        """Return the predicate an instruction runs under."""
         if ins.guard is None:
             raise AssertionError("no guard")
         value = self.register(ins.guard.reg.name)
@@ -162,7 +164,7 @@ class BlockCode:
         return self.e.varying(new.type, chunks)
 
     def active(self, ins: Instruction) -> ir.Value:
-        """The lanes that execute `ins`: the block's, under its guard."""
+        """Return the lanes that execute `ins`: the block's, under its guard."""
         if ins.guard is None:
             return self.mask
         guard = self.guard(ins)
@@ -202,12 +204,12 @@ class BlockCode:
 
 
 def integer_of_bits(bits: int) -> ir.IntType:
-    """The integer type of a width."""
+    """Return the integer type of a width."""
     return {1: I1, 8: I8, 16: I16, 32: I32, 64: I64}.get(bits) or ir.IntType(bits)
 
 
 def _float_constant(bits: int, kind: str) -> Value:
-    """A float immediate. Its shape is Affine: tables are for integers."""
+    """Return a float immediate. Its shape is Affine: tables are for integers."""
     if kind == "f32":
         number = struct.unpack("<f", struct.pack("<I", bits))[0]
         lane, integer = FLOAT, I32

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from llvmlite import ir
@@ -41,12 +42,12 @@ def lanes_of(value: ir.Value) -> int | None:
 
 
 def element(value: ir.Value) -> ir.Type:
-    """The type of one lane."""
+    """Return the type of one lane."""
     return value.type.element if isinstance(value.type, ir.VectorType) else value.type
 
 
 def like(value: ir.Value, lane: ir.Type) -> ir.Type:
-    """The type with `value`'s lanes and the lane type `lane`."""
+    """Return the type with `value`'s lanes and the lane type `lane`."""
     count = lanes_of(value)
     return lane if count is None else ir.VectorType(lane, count)
 
@@ -59,7 +60,7 @@ def bits_of(lane: ir.Type) -> int:
 
 
 def integer_of(lane: ir.Type) -> ir.IntType:
-    """The integer type as wide as `lane`."""
+    """Return the integer type as wide as `lane`."""
     return INTS[bits_of(lane)]
 
 
@@ -72,8 +73,16 @@ def declared(
 
 
 def nothing(kind: ir.Type) -> ir.Constant:
-    """A constant of which nothing is used; zero, which LLVM writes in one word."""
-    return ir.Constant(kind, None)
+    """Return a constant of which nothing is used: zero, which LLVM writes in one word."""
+    zero = ir.Constant(kind, None)
+    zero.constant = None  # llvmlite makes it a list of zeros, and prints each
+    return zero
+
+
+@lru_cache(maxsize=4096)
+def integers(lane: ir.IntType, numbers: tuple[int, ...]) -> ir.Constant:
+    """Return a vector of known integers. Few differ, and llvmlite takes long to print one."""
+    return ir.Constant(ir.VectorType(lane, len(numbers)), list(numbers))
 
 
 class Emitter:
@@ -97,33 +106,34 @@ class Emitter:
         parts = list(chunks)
         while len(parts) > 1:
             count = 2 * parts[0].type.count
-            mask = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+            mask = integers(I32, tuple(range(count)))
             pairs = zip(parts[::2], parts[1::2], strict=True)
             parts = [self.b.shuffle_vector(x, y, mask) for x, y in pairs]
         return parts[0]
 
     def divided(self, whole: ir.Value) -> tuple[ir.Value, ...]:
-        """A vector of 32 lanes as chunks."""
+        """Return a vector of 32 lanes as chunks."""
         if self.chunks == 1:
             return (whole,)
-        kind = ir.VectorType(I32, self.width)
         return tuple(
-            self.b.shuffle_vector(whole, nothing(whole.type), ir.Constant(kind, list(part)))
+            self.b.shuffle_vector(whole, nothing(whole.type), integers(I32, tuple(part)))
             for part in self.parts(range(WARP))
         )
 
     # --- constants --------------------------------------------------------------------------
 
     def const(self, value: ir.Value, number: int | float) -> ir.Constant:
-        """`number` in every lane, with `value`'s type."""
+        """Return `number` in every lane, with `value`'s type."""
         return self.const_of(value.type, number)
 
     @staticmethod
     def const_of(kind: ir.Type, number: int | float) -> ir.Constant:
-        """`number` in every lane of `kind`."""
-        if isinstance(kind, ir.VectorType):
-            return ir.Constant(kind, [number] * kind.count)
-        return ir.Constant(kind, number)
+        """Return `number` in every lane of `kind`."""
+        if not isinstance(kind, ir.VectorType):
+            return ir.Constant(kind, number)
+        if isinstance(kind.element, ir.IntType):
+            return integers(kind.element, (number,) * kind.count)
+        return ir.Constant(kind, [number] * kind.count)
 
     def _table(self, rows: Sequence[ir.Constant], key: tuple[bytes, str]) -> ir.GlobalVariable:
         if key not in self._tables:
@@ -146,7 +156,7 @@ class Emitter:
     # --- values -----------------------------------------------------------------------------
 
     def scalar(self, value: Value) -> ir.Value:
-        """The scalar part: the value of a uniform one, s of an Affine one."""
+        """Return the scalar part: the value of a uniform one, s of an Affine one."""
         if value.scalar is not None:
             return value.scalar
         if not isinstance(value.shape, Known):
@@ -161,7 +171,7 @@ class Emitter:
         return self.cast(number, value.type)
 
     def vector(self, value: Value) -> tuple[ir.Value, ...]:
-        """The value as chunks."""
+        """Return the value as chunks."""
         if value.chunks:
             return value.chunks
         if isinstance(value.shape, Known) and (shape := value.shape.affine()) is None:
@@ -174,7 +184,7 @@ class Emitter:
             return (self.splat(scalar),) * self.chunks
         splat = self.splat(self.cast(scalar, integer_of(value.type)))
         steps = [
-            ir.Constant(splat.type, [self._wrapped(o, splat) for o in part])
+            integers(splat.type.element, tuple(self._wrapped(o, splat) for o in part))
             for part in self.parts(shape.offsets)
         ]
         return tuple(self.cast(self.b.add(splat, step), value.type) for step in steps)
@@ -205,9 +215,9 @@ class Emitter:
         """One chunk with `scalar` in every lane."""
         kind = ir.VectorType(scalar.type, self.width)
         if isinstance(scalar, ir.Constant):
-            return ir.Constant(kind, [scalar.constant] * self.width)
+            return self.const_of(kind, scalar.constant)
         one = self.b.insert_element(nothing(kind), scalar, ir.Constant(I32, 0))
-        return self.b.shuffle_vector(one, nothing(kind), nothing(ir.VectorType(I32, self.width)))
+        return self.b.shuffle_vector(one, nothing(kind), integers(I32, (0,) * self.width))
 
     def cast(self, value: ir.Value, lane: ir.Type) -> ir.Value:
         """Reinterpret the bits of each lane; integers change width by dropping or zero-filling."""
@@ -236,7 +246,7 @@ class Emitter:
 
     @staticmethod
     def varying(lane: ir.Type, chunks: Sequence[ir.Value]) -> Value:
-        """A Varying value."""
+        """Make a Varying value."""
         return Value(lane, VARYING, None, tuple(chunks))
 
     @staticmethod
@@ -268,7 +278,7 @@ class Emitter:
         return self.b.select(mask, yes, no)
 
     def mask_bits(self, chunks: Sequence[ir.Value]) -> ir.Value:
-        """A predicate's chunks as one i32, bit l for lane l."""
+        """Return a predicate's chunks as one i32, bit l for lane l."""
         total: ir.Value | None = None
         for c, chunk in enumerate(chunks):
             bits = self.b.bitcast(chunk, ir.IntType(self.width))

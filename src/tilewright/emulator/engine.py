@@ -28,6 +28,8 @@ DEFAULT_STEPS = 2_000_000_000
 _EVENT_CAPACITY = 1 << 14
 _GUARD = 256  # spare bytes behind a worker's buffers
 Progress = Callable[[int, int], None]
+# Takes what each warp of one block executed: [warps, PTX blocks, (times, threads)].
+WarpObserver = Callable[[npt.NDArray[np.int64]], None]
 
 
 def run(
@@ -38,6 +40,7 @@ def run(
     sample: Sequence[int] | None = None,
     count: bool = False,
     observers: Sequence[Observer] = (),
+    warps: WarpObserver | None = None,
     workers: int | None = None,
     step_limit: int = DEFAULT_STEPS,
     progress: Progress | None = None,
@@ -45,15 +48,16 @@ def run(
     """Run a kernel on the CPU. Arrays in `args` are its memory and are written in place.
 
     `sample` are the linear numbers (x fastest) of the blocks to run; None runs all. `count`
-    counts what the run executes; `observers` see every memory access besides. `step_limit` bounds
-    the backward jumps of each warp's block. `progress(done, all)` is called as blocks finish.
+    counts what the run executes; `observers` see every memory access besides, and `warps` what the
+    warps of each block executed, block by block. `step_limit` bounds the backward jumps of each
+    warp's block. `progress(done, all)` is called as blocks finish.
 
     Raises:
         LaunchError: arguments, block or sample that do not fit the kernel.
         UnsupportedError: an instruction that the emulator lacks.
         EmulationError: a fault, with kernel, source line, block, thread and address.
     """
-    counting = count or bool(observers)
+    counting = count or bool(observers) or warps is not None
     program = build(artifact, launch, counting=counting)
     layout = program.layout
     sizes = [p.size_bytes for p in layout.function.params]
@@ -61,7 +65,7 @@ def run(
     blocks = _blocks(launch, sample)
     arena = Arena(layout, checked)
     watching = [*(standard_observers(program.plan) if count else ()), *observers]
-    session = _Session(program, arena, launch, step_limit, watching)
+    session = _Session(program, arena, launch, step_limit, watching, warps)
     start = time.perf_counter()
     session.run(blocks, workers or os.cpu_count() or 1, progress)
     seconds = time.perf_counter() - start
@@ -96,7 +100,8 @@ class _Worker:
 
     context: state.Context
     keep: list[object]
-    counts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]  # [warps, PTX blocks, (times, threads)]
+    seen: npt.NDArray[np.int64]  # those of the blocks before this one
 
 
 def _aligned(size: int) -> tuple[int, object]:
@@ -115,9 +120,10 @@ class _Session:
         launch: Launch,
         step_limit: int,
         observers: Sequence[Observer],
+        warps: WarpObserver | None = None,
     ) -> None:
         self.program, self.arena, self.launch = program, arena, launch
-        self.step_limit, self.observers = step_limit, observers
+        self.step_limit, self.observers, self.warps = step_limit, observers, warps
         self.stop = ctypes.c_uint8(0)
         self.workers: list[_Worker] = []
         self.lock = threading.Lock()
@@ -142,7 +148,7 @@ class _Session:
         local_bytes = layout.local_frame * layout.warps * 32
         local = room(local_bytes)
         table[state.LOCAL_SEGMENT] = state.Segment(local, 0, local_bytes)
-        counts = np.zeros(2 * max(len(program.plan.blocks), 1), np.int64)
+        counts = np.zeros((layout.warps, max(len(program.plan.blocks), 1), 2), np.int64)
         keep += [table, counts]
         context.segments = ctypes.addressof(table)
         context.segment_count = self.arena.count
@@ -163,7 +169,7 @@ class _Session:
             flush = self._flush_type(lambda _: self.flush(context))
             keep.append(flush)
             context.flush = ctypes.cast(flush, ctypes.c_void_p).value
-        return _Worker(context, keep, counts)
+        return _Worker(context, keep, counts, np.zeros_like(counts))
 
     def flush(self, context: state.Context) -> None:
         """Hand a worker's events to the observers."""
@@ -186,7 +192,7 @@ class _Session:
 
     def run(self, blocks: Sequence[int], workers: int, progress: Progress | None) -> None:
         """Run blocks, several at a time, until they are done or one fails."""
-        size = max(1, min(64, len(blocks) // (8 * workers)))
+        size = max(1, min(64, len(blocks) // (8 * workers))) if self.warps is None else 1
         starts = range(0, len(blocks), size)
         queue = (np.asarray(blocks[i : i + size], np.int64) for i in starts)
         done = 0
@@ -203,14 +209,18 @@ class _Session:
                 failed = self.program.compiled.run(
                     ctypes.addressof(worker.context), chunk.ctypes.data, len(chunk)
                 )
-                self.flush(worker.context)
                 if failed:
+                    self.flush(worker.context)
                     self._fail(worker)
                     return
                 with self.lock:
                     done += len(chunk)
+                    if self.warps is not None:
+                        self.warps(worker.counts - worker.seen)
+                        worker.seen = worker.counts.copy()
                     if progress is not None:
                         progress(done, len(blocks))
+            self.flush(worker.context)
 
         count = min(workers, len(starts))
         if count <= 1:
@@ -235,5 +245,4 @@ class _Session:
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Return the executions of each block, [blocks, (warps, threads)]."""
-        sums = sum((w.counts for w in self.workers), np.zeros_like(self.workers[0].counts))
-        return np.asarray(sums).reshape(-1, 2)
+        return np.asarray(sum(w.counts.sum(axis=0) for w in self.workers))

@@ -24,7 +24,7 @@ from tilewright.errors import (
     TrapError,
 )
 from tilewright.launch import Dim3, Launch
-from tilewright.toolchain.ptx.ir import Instruction
+from tilewright.toolchain.ptx.ir import Instruction, Vec
 
 _MOST_NAMES = 4
 
@@ -41,6 +41,8 @@ def explain(
             return scene.misaligned()
         case Fault.TRAP:
             return scene.trap()
+        case Fault.BRANCH:
+            return scene.branch()
         case Fault.LIMIT:
             return scene.limit()
         case Fault.BARRIER:
@@ -141,6 +143,18 @@ class _Scene:
         failed = ins is not None and "__assertfail" in ins.text
         what = "an assertion failed" if failed else "the kernel trapped (__trap() or `trap`)"
         return TrapError(what, self.site(ins, self.context.fault_lane))
+
+    def branch(self) -> TrapError:
+        """Tell of a brx.idx whose index is past its table."""
+        ins = self.instruction
+        table = ins.operands[-1] if ins else None
+        size = len(table.items) if isinstance(table, Vec) else 0
+        return TrapError(
+            f"the index of a branch by table is {self.context.fault_address}, and the table has "
+            f"the targets 0 to {size - 1}: what happens past them is undefined (a switch that "
+            "promised the compiler that no other case can come?)",
+            self.site(ins, self.context.fault_lane),
+        )
 
     def limit(self) -> LimitError:
         """Tell of a kernel that was stopped, and where its warp would go on."""

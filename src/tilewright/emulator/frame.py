@@ -206,6 +206,7 @@ class Frame:
         self.context: ir.Value | None = None
         self.state: ir.Value | None = None
         self.slots: dict[str, int] = {}
+        self._pointers: dict[int, ir.Value] = {}
         used = state.WARP_HEAD
         for name, lane in self.types.items():
             shape = shapes.get(name, UNIFORM)
@@ -217,8 +218,16 @@ class Frame:
             used += size
         self.state_bytes = _round_up(used, 64)
 
+    def enter_block(self) -> None:
+        """Forget the pointers to slots: a block makes its own, one a slot."""
+        self._pointers.clear()
+
     def _slot(self, e: Emitter, name: str, extra: int = 0) -> ir.Value:
-        return e.b.gep(self.state, [ir.Constant(I64, self.slots[name] + extra)], source_etype=I8)
+        at = self.slots[name] + extra
+        if at not in self._pointers:
+            offset = ir.Constant(I64, at)
+            self._pointers[at] = e.b.gep(self.state, [offset], source_etype=I8)
+        return self._pointers[at]
 
     def load(self, e: Emitter, name: str) -> Value:
         """Return a register as its block-boundary shape keeps it."""

@@ -14,6 +14,7 @@ from llvmlite import ir
 
 _FEW = 32  # saves: so many accumulators fit in registers, and fare better side by side
 _PURE_CALLS = ("llvm.fma.", "llvm.fabs.", "llvm.copysign.")
+_LOAD = ir.instructions.LoadInstr
 _PURE = (
     ir.instructions.CastInstr,
     ir.instructions.ShuffleVector,
@@ -28,8 +29,8 @@ _PURE = (
 def by_result(block: ir.Block, saves: Sequence[ir.Instruction]) -> None:
     """Reorder `block`, which has no end yet and no stores but `saves`, each to a place of its own.
 
-    A load of the place that a save writes stays before it: it has the old value. Blocks with any
-    other effect are left alone.
+    A load of the place that a save writes stays before it: it has the old value. They name it by
+    the same pointer, for a block has one a slot. Blocks with any other effect are left alone.
     """
     instructions = block.instructions
     if len(saves) <= _FEW:
@@ -37,8 +38,8 @@ def by_result(block: ir.Block, saves: Sequence[ir.Instruction]) -> None:
     stores = {id(s) for s in saves}
     head = [i for i in instructions if isinstance(i, ir.instructions.PhiInstr)]
     body = instructions[len(head) :]
-    loads = [i for i in body if isinstance(i, ir.instructions.LoadInstr)]
-    if not all(id(i) in stores or i in loads or _is_pure(i) for i in body):
+    loads = [i for i in body if isinstance(i, _LOAD)]
+    if not all(id(i) in stores or isinstance(i, _LOAD) or _is_pure(i) for i in body):
         return
     ready = {id(i) for i in head}
     inside = {id(i) for i in body}
@@ -58,16 +59,16 @@ def by_result(block: ir.Block, saves: Sequence[ir.Instruction]) -> None:
                     ready.add(id(node))
                     ordered.append(node)
 
-    places = {_place(s.operands[1]): s for s in saves}
-    early = [i for i in loads if _place(i.operands[0]) in places]
+    old: dict[int, list[ir.Instruction]] = {id(_place(save)): [] for save in saves}
     used = {id(o) for i in body for o in i.operands}
-    for load in early:
-        if id(load) not in used:
-            emit(load)
-    for save in saves:
-        for load in early:
-            if places[_place(load.operands[0])] is save:
+    for load in loads:
+        if id(_place(load)) in old:
+            old[id(_place(load))].append(load)
+            if id(load) not in used:
                 emit(load)
+    for save in saves:
+        for load in old[id(_place(save))]:
+            emit(load)
         emit(save)
     for instruction in body:
         emit(instruction)
@@ -81,8 +82,8 @@ def _is_pure(instruction: ir.Instruction) -> bool:
     return isinstance(instruction, _PURE) or type(instruction) is ir.Instruction
 
 
-def _place(pointer: ir.Value) -> object:
-    """A name for the slot that a pointer into the warp's state names."""
-    if isinstance(pointer, ir.instructions.GEPInstr):
-        return id(pointer.operands[0]), str(pointer.operands[1])
-    return id(pointer)
+def _place(access: ir.Instruction) -> ir.Value:
+    """Return the pointer that a load, a store or a masked store goes by."""
+    if isinstance(access, ir.instructions.CallInstr):
+        return access.args[1]
+    return access.operands[-1]

@@ -26,7 +26,7 @@ from tilewright.emulator.lanes import (
 )
 from tilewright.emulator.ops.table import find
 from tilewright.emulator.signature import signature
-from tilewright.toolchain.ptx.cfg import Block, Cfg, basic_blocks
+from tilewright.toolchain.ptx.cfg import BRANCHES, Block, Cfg, basic_blocks
 from tilewright.toolchain.ptx.instructions import defs_uses
 from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Operand, Vec
 
@@ -206,14 +206,17 @@ class _Analysis:
         """Whether some lanes of a warp return at the end of a block, or jump to a bare return."""
         b = self.cfg.blocks[block]
         last = self.function.body[b.end - 1] if b.end > b.start else None
-        if last is None or last.guard is None or self._uniform(last):
+        if last is None or self._uniform(last):
             return b.leaves and block in self.divergent
         return b.leaves or any(
             self.cfg.blocks[s].leaves and not self.cfg.blocks[s].successors for s in b.successors
         )
 
     def _uniform(self, ins: Instruction) -> bool:
+        """Whether the lanes of a warp that run `ins` go on together."""
         guard = ins.guard
+        if ins.opcode == "brx" and not self.source.shape(ins.operands[0], 32, self.shapes).uniform:
+            return False
         return guard is None or self.shapes.get(guard.reg.name, UNIFORM).uniform
 
     def _diverge(self) -> bool:
@@ -223,7 +226,7 @@ class _Analysis:
             if block.end == block.start:
                 continue
             last = self.function.body[block.end - 1]
-            if last.opcode != "bra" or self._uniform(last):
+            if last.opcode not in BRANCHES or self._uniform(last):
                 continue
             staying = [s for s in block.successors if not self._bare_exit(s)]
             if len(staying) > 1:

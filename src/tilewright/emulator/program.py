@@ -87,15 +87,28 @@ def module_of(artifact: Artifact, digest: bytes | None = None) -> Module:
     return _modules[key]  # type: ignore[no-any-return]
 
 
-def _build(artifact: Artifact, digest: bytes, launch: Launch, counting: bool) -> Program:
+def layout_of(artifact: Artifact, launch: Launch) -> Layout:
+    """Return where a kernel's variables are, without translating its code.
+
+    Raises:
+        LaunchError: a kernel that was compiled for another block size.
+    """
+    return _layout(artifact, hashlib.sha256(artifact.ptx.encode()).digest(), launch)
+
+
+def _layout(artifact: Artifact, digest: bytes, launch: Launch) -> Layout:
     module = module_of(artifact, digest)
     function = module.functions.get(artifact.symbol)
     if function is None or not function.is_entry:
         entries = [f.name for f in module.functions.values() if f.is_entry]
         raise UnknownNameError("kernel", artifact.symbol, entries)
     _check_block(function.directives, launch, artifact.name)
-    function = inline_calls(module, function)
-    layout = Layout(module, function, launch)
+    return Layout(module, inline_calls(module, function), launch)
+
+
+def _build(artifact: Artifact, digest: bytes, launch: Launch, counting: bool) -> Program:
+    layout = _layout(artifact, digest, launch)
+    function = layout.function
     source = Source(layout.warps, layout.special_shape, layout.symbol_shape, layout.local_window)
     decided = plan(function, source, launch.threads)
     frame = Frame(layout, decided.shapes)

@@ -2,13 +2,14 @@
 
 `tw_translate` turns a device address into a host pointer or null; `tw_load` and `tw_store` access
 memory lane by lane, the careful way, where the fast paths of compiled code do not apply or a
-fault has to be found; `tw_group` serves a group of loads that share a base address.
+fault has to be found; `tw_group` serves a group of loads that share a base address. Counting
+builds call `tw_tally` and `tw_room` at the start of a block.
 """
 
 from __future__ import annotations
 
 from tilewright.emulator import state
-from tilewright.emulator.state import Fault, offset
+from tilewright.emulator.state import EVENT_BYTES, Fault, offset
 
 SPACES = {"generic": 0, "global": 0, "const": 0, "shared": 1, "local": 2}
 
@@ -221,6 +222,45 @@ failed:
 """
 
 
+def _counting() -> str:
+    """Return IR of what only counting builds call."""
+    return f"""
+; Where the next `more` events go: hands over those that are there if they might not fit.
+define ptr @tw_room(ptr %ctx, i64 %more) noinline {{
+entry:
+{context_field("events", "ptr")}{context_field("event_count", "i64")}
+{context_field("event_capacity", "i64")}{context_field("flush", "ptr")}
+  %most = sub i64 %event_capacity, %more
+  %full = icmp sgt i64 %event_count, %most
+  br i1 %full, label %hand.over, label %place
+hand.over:
+  call void %flush(ptr %ctx)
+  br label %place
+place:
+  %count = load i64, ptr %event_count.at
+  %room = getelementptr [{EVENT_BYTES} x i8], ptr %events, i64 %count
+  ret ptr %room
+}}
+
+; Count `times` executions by the lanes of `mask` in a cell of the worker's counts.
+define void @tw_tally(ptr %ctx, i64 %cell, i32 %mask, i64 %times) noinline {{
+{context_field("counts", "ptr")}
+  %times.at = getelementptr [2 x i64], ptr %counts, i64 %cell
+  %times.before = load i64, ptr %times.at
+  %times.after = add i64 %times.before, %times
+  store i64 %times.after, ptr %times.at
+  %lanes = call i32 @llvm.ctpop.i32(i32 %mask)
+  %lanes.wide = zext i32 %lanes to i64
+  %threads = mul i64 %lanes.wide, %times
+  %threads.at = getelementptr i64, ptr %times.at, i64 1
+  %threads.before = load i64, ptr %threads.at
+  %threads.after = add i64 %threads.before, %threads
+  store i64 %threads.after, ptr %threads.at
+  ret void
+}}
+"""
+
+
 def runtime_ir() -> str:
     """Return the module, without its driver."""
     copy = "call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %width, i1 false)"
@@ -228,10 +268,12 @@ def runtime_ir() -> str:
         (
             "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n",
             "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n",
+            "declare i32 @llvm.ctpop.i32(i32)\n",
             _fault(),
             _translate(),
             _lane_access("tw_load", copy.format(to="%value", source="%pointer")),
             _lane_access("tw_store", copy.format(to="%pointer", source="%value")),
             _group(),
+            _counting(),
         )
     )

@@ -40,6 +40,7 @@ class Fault(IntEnum):
     BARRIER = 4
     WARP_SYNC = 5
     LIMIT = 6
+    BRANCH = 7
 
 
 class Segment(ctypes.Structure):

@@ -15,16 +15,25 @@ from llvmlite import ir
 
 from tilewright.emulator import state
 from tilewright.emulator.block import ALL, BlockCode
-from tilewright.emulator.codegen import I1, I8, I32, I64, PTR, Emitter, Value, declared
+from tilewright.emulator.codegen import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Emitter,
+    Value,
+    declared,
+    integers,
+)
 from tilewright.emulator.dispatch import instruction_code
 from tilewright.emulator.frame import Frame
 from tilewright.emulator.lanes import WARP
-from tilewright.emulator.ops import groups, sync
-from tilewright.emulator.ops.table import unsupported
+from tilewright.emulator.ops import branches, events, groups, sync
 from tilewright.emulator.plan import Plan, is_block_barrier
 from tilewright.emulator.state import Fault, Status
-from tilewright.toolchain.ptx.cfg import BRANCHES, LEAVES
-from tilewright.toolchain.ptx.ir import Instruction, Symbol
+from tilewright.toolchain.ptx.cfg import BRANCHES, LEAVES, targets_of
+from tilewright.toolchain.ptx.ir import Instruction
 
 _ENDS = (*BRANCHES, *LEAVES)
 _LANES = ir.VectorType(I32, WARP)
@@ -32,7 +41,7 @@ _BITS = ir.VectorType(I1, WARP)
 
 
 def _every(number: int) -> ir.Constant:
-    return ir.Constant(_LANES, [number] * WARP)
+    return integers(I32, (number,) * WARP)
 
 
 class Translator:
@@ -54,6 +63,7 @@ class Translator:
         self.retry = self.function.append_basic_block("retry")
         self.finished = self.function.append_basic_block("finished")
         self.faulted = self.function.append_basic_block("faulted")
+        self.waits: dict[int, ir.Block] = {}
         self.max_events = 0
         self.offsets: dict[int, tuple[int, ...]] = {}
         self.scratch_bytes = 64
@@ -80,6 +90,8 @@ class Translator:
         self.tried = self.b.alloca(I32, name="tried")
         self.turns = self.b.alloca(I32, name="turns")
         self.b.store(ir.Constant(I32, state.SLICE), self.turns)
+        warp = self.b.zext(self.e.warp_index, I64)
+        self.counts_row = self.b.mul(warp, ir.Constant(I64, len(self.plan.blocks)))
         self.b.branch(self.pick)
 
     def _pcs(self) -> ir.Value:
@@ -170,6 +182,15 @@ class Translator:
         left = self.b.and_(self.b.load(self.live, typ=I32), self.b.not_(lanes))
         self.b.store(left, self.live)
 
+    def _wait_at(self, number: int) -> ir.Block:
+        """Return the code that parks the lanes that run now at block `number`."""
+        if number not in self.waits:
+            wait = self.waits[number] = self.function.append_basic_block()
+            with self.b.goto_block(wait):
+                self.park(self.b.load(self.mask, typ=I32), number)
+                self.b.branch(self.pick)
+        return self.waits[number]
+
     def jump(self, code: BlockCode, target: int) -> None:
         """Go to block `target` with the lanes that run now, if no other lanes come first."""
         b = self.b
@@ -178,11 +199,7 @@ class Translator:
             pending = b.load(self.pending, typ=I32)
             first = b.icmp_unsigned(">", pending, ir.Constant(I32, target))
             direct = self.function.append_basic_block()
-            wait = self.function.append_basic_block()
-            b.cbranch(first, direct, wait)
-            b.position_at_end(wait)
-            self.park(code.mask, target)
-            b.branch(self.pick)
+            b.cbranch(first, direct, self._wait_at(target))
             b.position_at_end(direct)
         if not backward:
             b.branch(self.labels[target])
@@ -202,13 +219,15 @@ class Translator:
         b.position_at_end(self.labels[number])
         # Few lanes run a divergent block, seldom: short code matters there, not fast code.
         self.e.width = WARP if self.plan.divergent[number] else self.width
+        self.frame.enter_block()
         code = BlockCode(self.e, self.plan, self.frame, number)
         if not code.always_full:
             code.mask = b.load(self.mask, typ=I32)
         block = self.plan.blocks[number]
         body = self.plan.function.body
         if self.counting:
-            self._count_block(code)
+            self.tally(code.number, code.mask)
+            self.max_events = max(self.max_events, events.make_room(self, code))
         code.groups = groups.group_loads(body, block)
         before = body[block.start - 1] if block.start else None
         if before is not None and is_block_barrier(before) and "red" in before.flags:
@@ -218,63 +237,69 @@ class Translator:
             if ins.opcode in _ENDS:
                 continue
             instruction_code(self, code, pc, ins)
+        events.commit(self, code)
         last = body[block.end - 1] if block.end > block.start else None
         if last is None or last.opcode not in _ENDS:
             if not (last is not None and is_block_barrier(last)):
                 code.save()
-                self._fall(code, block.end)
+                self.fall(code, block.end)
             return
         self._terminate(code, last, block.end - 1)
 
-    def _fall(self, code: BlockCode, pc: int) -> None:
-        if pc >= len(self.plan.function.body):
+    def place_of(self, pc: int) -> int | None:
+        """Return the block that begins at `pc`; None behind the last instruction."""
+        return self.plan.number_at(pc) if pc < len(self.plan.function.body) else None
+
+    def fall(self, code: BlockCode, pc: int) -> None:
+        """Go on at instruction `pc`; behind the last one, return."""
+        target = self.place_of(pc)
+        if target is None:
             self.leave(code.mask)
             self.b.branch(self.pick)
-            return
-        self.jump(code, self.plan.number_at(pc))
+        else:
+            self.jump(code, target)
 
     def _terminate(self, code: BlockCode, ins: Instruction, pc: int) -> None:
         if ins.opcode == "trap":
             self._trap(code, ins, pc)
             return
         if ins.opcode == "brx":
-            raise unsupported(ins)
+            branches.indexed(self, code, pc, ins)
+            return
         predicate = code.guard(ins) if ins.guard is not None else None
         code.save()
         target = None
         if ins.opcode == "bra":
-            label = ins.operands[0]
-            if not isinstance(label, Symbol):
-                raise AssertionError("a branch names a label")
-            at = self.plan.function.labels[label.name]
-            target = self.plan.number_at(at) if at < len(self.plan.function.body) else None
+            (at,) = targets_of(ins, self.plan.function.labels)
+            target = self.place_of(at)
         if predicate is None:
-            self._go(code, target)
+            self.go(code, target)
         elif predicate.shape.uniform and not predicate.chunks:
             yes, no = (self.function.append_basic_block() for _ in range(2))
             self.b.cbranch(self.e.scalar(predicate), yes, no)
             self.b.position_at_end(yes)
-            self._go(code, target)
+            self.go(code, target)
             self.b.position_at_end(no)
-            self._fall(code, pc + 1)
+            self.fall(code, pc + 1)
         else:
             self._split(code, predicate, target, pc + 1)
 
-    def _go(self, code: BlockCode, target: int | None) -> None:
+    def go(self, code: BlockCode, target: int | None) -> None:
         """Jump, or return where there is no target or only a bare return."""
-        if target is None or self._bare_exit(target):
-            self._leave_at(code, code.mask, target)
+        if target is None or self.bare_exit(target):
+            self.leave_at(code.mask, target)
             self.b.branch(self.pick)
         else:
             self.jump(code, target)
 
-    def _leave_at(self, code: BlockCode, lanes: ir.Value, number: int | None) -> None:
+    def leave_at(self, lanes: ir.Value, number: int | None) -> None:
         """Return from the kernel, by the bare return that is block `number` if there is one."""
         if self.counting and number is not None:
-            self.tally(code, number, lanes)
+            self.tally(number, lanes)
         self.leave(lanes)
 
-    def _bare_exit(self, number: int) -> bool:
+    def bare_exit(self, number: int) -> bool:
+        """Whether a block does nothing but return."""
         block = self.plan.blocks[number]
         if not block.leaves or block.successors or block.end - block.start > 1:
             return False
@@ -287,22 +312,22 @@ class Translator:
         bits = self.e.mask_bits(self.e.vector(predicate))
         taken = bits if code.mask is ALL else b.and_(bits, code.mask)
         rest = b.and_(b.not_(bits), code.mask)
-        fallthrough = self.plan.number_at(after) if after < len(self.plan.function.body) else None
+        fallthrough = self.place_of(after)
         blocks = [self.function.append_basic_block() for _ in range(4)]
         some, all_, none, both = blocks
         zero = ir.Constant(I32, 0)
         b.cbranch(b.icmp_unsigned("==", taken, zero), none, some)
         b.position_at_end(none)
-        self._go(code, fallthrough)
+        self.go(code, fallthrough)
         b.position_at_end(some)
         b.cbranch(b.icmp_unsigned("==", rest, zero), all_, both)
         b.position_at_end(all_)
-        self._go(code, target)
+        self.go(code, target)
         b.position_at_end(both)
         remaining = []
         for lanes, number in ((taken, target), (rest, fallthrough)):
-            if number is None or self._bare_exit(number):
-                self._leave_at(code, lanes, number)
+            if number is None or self.bare_exit(number):
+                self.leave_at(lanes, number)
             else:
                 remaining.append((lanes, number))
         if len(remaining) == 1:
@@ -326,7 +351,7 @@ class Translator:
         self.b.position_at_end(hit)
         self.fault(Fault.TRAP, ir.Constant(I32, pc), self.first(active))
         self.b.position_at_end(on)
-        self._fall(code, pc + 1)
+        self.fall(code, pc + 1)
 
     def first(self, mask: ir.Value) -> ir.Value:
         """Return the lowest lane of a mask."""
@@ -334,35 +359,8 @@ class Translator:
 
     # --- counting -----------------------------------------------------------------------------
 
-    def _count_block(self, code: BlockCode) -> None:
-        """Count the block's warps and threads, and hand over the events if they might not fit."""
-        b, block = self.b, code.block
-        self.tally(code, code.number, code.mask)
-        events = sum(_records(i) for i in self.plan.function.body[block.start : block.end])
-        if not events:
-            return
-        self.max_events = max(self.max_events, events)
-        count = code.context("event_count", I64)
-        room = b.sub(code.context("event_capacity", I64), ir.Constant(I64, events))
-        full, on = (self.function.append_basic_block() for _ in range(2))
-        b.cbranch(b.icmp_signed(">", count, room), full, on)
-        b.position_at_end(full)
-        kind = ir.FunctionType(ir.VoidType(), [PTR]).as_pointer()
-        b.call(b.inttoptr(code.context("flush", I64), kind), [self.frame.context])
-        b.branch(on)
-        b.position_at_end(on)
-
-    def tally(self, code: BlockCode, number: int, lanes: ir.Value, sign: int = 1) -> None:
-        """Count one execution of block `number` by `lanes`, or with `sign` -1 take it back."""
-        b = self.b
-        counts = code.context("counts", PTR)
-        threads = b.zext(self.e.intrinsic("llvm.ctpop", [lanes]), I64)
-        for extra, amount in ((0, ir.Constant(I64, 1)), (1, threads)):
-            at = b.gep(counts, [ir.Constant(I64, 2 * number + extra)], source_etype=I64)
-            signed = amount if sign > 0 else b.neg(amount)
-            b.store(b.add(b.load(at, typ=I64), signed), at)
-
-
-def _records(ins: Instruction) -> int:
-    """Events that one execution of an instruction leaves."""
-    return int(ins.opcode in ("ld", "ldu", "st", "atom", "red") and ins.space != "param")
+    def tally(self, number: int, lanes: ir.Value, times: int = 1) -> None:
+        """Count an execution of block `number` by `lanes`; with -1 `times` take it back."""
+        function = self.external("tw_tally", ir.VoidType(), [PTR, I64, I32, I64])
+        cell = self.b.add(self.counts_row, ir.Constant(I64, number))
+        self.b.call(function, [self.frame.context, cell, lanes, ir.Constant(I64, times)])

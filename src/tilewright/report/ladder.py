@@ -82,7 +82,7 @@ def _counts(r: LadderRecord) -> tuple[str, ...]:
 
 
 def _mark(r: LadderRecord, text: str, counter: str) -> str:
-    """A figure that is not exact carries a ~."""
+    """Mark a figure that is not exact with a ~."""
     return text if r.provenance.get(f"counters.{counter}") == "exact" else f"~{text}"
 
 

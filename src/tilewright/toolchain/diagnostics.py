@@ -21,11 +21,6 @@ _PTXAS = re.compile(
 )
 # What ends the log, not the diagnostic before it.
 _TAIL = re.compile(r"\d+ (?:catastrophic )?errors? detected|Compilation terminated")
-_HOST_HEADERS = re.compile(
-    r"c?(?:stdio|stdlib|string|math|assert|time|float|limits|stdint|stddef)(?:\.h)?"
-    r"|iostream|vector|string|algorithm|memory|chrono|random|functional|utility|type_traits"
-    r"|cuda_runtime(?:_api)?\.h|device_launch_parameters\.h|cublas_v2\.h"
-)
 _CUDA_HEADERS = re.compile(
     r"cuda_\w+\.h|mma\.h|cuda\.h|cooperative_groups.*|vector_types\.h|math_constants\.h|cuComplex\.h"
 )
@@ -180,21 +175,11 @@ def _format(error: Diagnostic, files: Files) -> str:
 
 
 def _remedy(message: str) -> str:
-    """Return what to do about the errors that a file written for nvcc runs into, or nothing."""
+    """Return what to do about a missing header, or nothing."""
     missing = re.search(r'(?:could not|cannot) open source file "([^"]+)"', message)
     if missing is None:
-        if "not allowed in JIT mode" in message:
-            return (
-                "device code only is compiled here: mark it __device__, or keep host code behind "
-                "#ifndef __CUDACC_RTC__"
-            )
         return ""
     header = missing.group(1)
-    if _HOST_HEADERS.fullmatch(header):
-        return (
-            f"NVRTC compiles device code only and has no <{header}>: remove the #include, or keep "
-            "it and the host code behind #ifndef __CUDACC_RTC__"
-        )
     if _CCCL_HEADERS.fullmatch(header):
         return "CUDA's C++ library is not installed: pip install nvidia-cuda-cccl"
     if _CUDA_HEADERS.fullmatch(header):

@@ -34,13 +34,19 @@ class _Directive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A file that the compile can reach; `includer` and `line` say where it is first included."""
+    """A file that the compile can reach; `includer` and `line` say where it is first included.
+
+    `spelled` is how that `#include` writes its name; `own` says that it and all before it on the
+    way from the source stand in quotes, as files of a project do and a library's do not.
+    """
 
     path: str
     name: str
     digest: str
     includer: str
     line: int
+    spelled: str
+    own: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +101,8 @@ def scan_includes(
             digest=digest,
             includer=includer,
             line=directive.line,
+            spelled=directive.target,
+            own=directive.quoted and (includer == source.path or headers[includer].own),
         )
         queue.extend((path, found) for found in inner)
     return Includes(headers=headers, complete=complete)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from tilewright.errors import CompileError, TilewrightError, UnknownNameError, UnsupportedError
 from tilewright.toolchain.artifact import Artifact
 from tilewright.toolchain.cache import CompileCache, cache_key, default_cache
+from tilewright.toolchain.device_half import DeviceHalf, device_half
 from tilewright.toolchain.diagnostics import (
     NAME_FILE,
     Diagnostic,
@@ -20,6 +21,11 @@ from tilewright.toolchain.diagnostics import (
     parse_assembler_log,
     parse_log,
     show_lines,
+)
+from tilewright.toolchain.hostheaders import (
+    IMPLICIT_HEADER,
+    host_headers,
+    host_headers_digest,
 )
 from tilewright.toolchain.includes import Includes, scan_includes
 from tilewright.toolchain.lineinfo import locate, rename_files
@@ -53,14 +59,27 @@ class _Job:
     toolkit_dirs: tuple[Path, ...]
     includes: Includes
 
-    def name(self, path: str) -> str:
-        """Return what messages call the file at `path`."""
+    def path(self, file: str) -> str:
+        """Return the path of a file as NVRTC names it; a stand-in has none but its name.
+
+        NVRTC puts the working folder before the name of a header that it was given as text.
+        """
+        spelled = file.removeprefix(os.path.join(os.getcwd(), ""))
+        for header in self.includes.headers.values():
+            if header.own and header.spelled == spelled:
+                return header.path
+        return spelled if spelled in host_headers() else file
+
+    def name(self, file: str) -> str:
+        """Return what messages call a file, as NVRTC names it."""
+        path = self.path(file)
         if path == self.source.path:
             return self.source.name
         return file_name(path, self.source.folder, [*self.include_dirs, *self.toolkit_dirs])
 
-    def lines(self, path: str) -> list[str]:
-        """Return the lines of the file at `path`, none where it cannot be read."""
+    def lines(self, file: str) -> list[str]:
+        """Return the lines of a file, as NVRTC names it; none where it cannot be read."""
+        path = self.path(file)
         if path == self.source.path:
             return self.source.text.splitlines()
         if os.path.normpath(path) not in self.includes.headers:
@@ -127,6 +146,7 @@ def _key(job: _Job, nvrtc: Nvrtc) -> str:
             "arch": job.arch,
             "options": job.options,
             "nvrtc": nvrtc.version,
+            "host_headers": host_headers_digest(),
         }
     )
 
@@ -177,26 +197,19 @@ def _check_folders(include_dirs: Sequence[Path | str]) -> tuple[Path, ...]:
 
 def _compile(job: _Job, nvrtc: Nvrtc) -> Artifact:
     source = job.source
-    outcome = run_nvrtc(
-        nvrtc,
-        text=source.text,
-        path=source.path,
-        expression=job.kernel,
-        options=[
-            "--std=c++20",
-            f"--gpu-architecture={job.arch}",
-            "--generate-line-info",
-            # NVRTC 13.0 takes a generic lambda in a kernel for host code, unless told otherwise.
-            *(["--device-as-default-execution-space"] if nvrtc.version < (13, 5) else []),
-            *(f"--include-path={folder}" for folder in (*job.include_dirs, *job.toolkit_dirs)),
-            *job.options,
-        ],
-    )
+    half = device_half(source, job.includes)
+    # A file with host code in it: without that. Any other: as it is, if it compiles so.
+    first, second = (half, None) if half.splits_source else (None, half)
+    outcome = _run(job, nvrtc, first)
+    if outcome.verdict == "refused" and not outcome.ptx:
+        other = _run(job, nvrtc, second)
+        if other.verdict == "compiled" or first is None:
+            outcome = other
     if outcome.verdict == "bad option":
         message = outcome.log.strip().removeprefix("nvrtc: error: ")
         raise CompileError(f"{nvrtc.label} refused the options {list(job.options)}: {message}")
     if outcome.verdict == "refused":
-        raise _refusal(job, nvrtc, outcome)
+        raise _refusal(job, nvrtc, outcome, half.left_out)
     build = re.search(r"^// Cuda compilation tools.*\bV([\d.]+)", outcome.ptx, re.MULTILINE)
     return Artifact(
         name=job.kernel,
@@ -211,7 +224,32 @@ def _compile(job: _Job, nvrtc: Nvrtc) -> Artifact:
     )
 
 
-def _refusal(job: _Job, nvrtc: Nvrtc, outcome: Outcome) -> TilewrightError:
+def _run(job: _Job, nvrtc: Nvrtc, half: DeviceHalf | None) -> Outcome:
+    """Run NVRTC on the source as it is, or on its device half."""
+    # What no word marks is for the device: constants and constexpr functions, to nvcc too, and
+    # generic lambdas in kernels, which NVRTC 13.0 takes for host code.
+    default = half is not None or nvrtc.version < (13, 5)
+    return run_nvrtc(
+        nvrtc,
+        text=job.source.text if half is None else half.text,
+        path=job.source.path,
+        expression=job.kernel,
+        options=[
+            "--std=c++20",
+            f"--gpu-architecture={job.arch}",
+            "--generate-line-info",
+            *(["--device-as-default-execution-space"] if default else []),
+            *([] if half is None else [f"--pre-include={IMPLICIT_HEADER}"]),
+            *(f"--include-path={folder}" for folder in (*job.include_dirs, *job.toolkit_dirs)),
+            *job.options,
+        ],
+        headers={} if half is None else half.headers,
+    )
+
+
+def _refusal(
+    job: _Job, nvrtc: Nvrtc, outcome: Outcome, left_out: Mapping[str, str]
+) -> TilewrightError:
     """Return the error that tells what NVRTC's log says."""
     errors = parse_log(outcome.log)
     in_source = [error for error in errors if error.file != NAME_FILE]
@@ -220,7 +258,8 @@ def _refusal(job: _Job, nvrtc: Nvrtc, outcome: Outcome) -> TilewrightError:
     title = f"{nvrtc.label} refused {job.source.name} for {job.arch}"
     if in_source:
         files = Files(name=job.name, lines=job.lines, chain=job.includes.chain)
-        return CompileError(f"{title}\n\n{format_diagnostics(in_source, files)}")
+        told = [_with_host_note(replace(e, file=job.path(e.file)), left_out) for e in in_source]
+        return CompileError(f"{title}\n\n{format_diagnostics(told, files)}")
     assembler = parse_assembler_log(outcome.log)
     if not assembler:
         return CompileError(f"{title}: {outcome.log.strip()}")
@@ -236,6 +275,17 @@ def _refusal(job: _Job, nvrtc: Nvrtc, outcome: Outcome) -> TilewrightError:
             parts.append(f"  from {job.name(where.file)}:{where.line}")
             parts.append(show_lines(job.lines(where.file), where.line, None))
     return CompileError("\n".join(parts))
+
+
+def _with_host_note(error: Diagnostic, left_out: Mapping[str, str]) -> Diagnostic:
+    """Add where an undefined name was left out as host code, if it was."""
+    named = [name for name in re.findall(r'"(\w+)[^"]*"', error.message) if name in left_out]
+    notes = [
+        f"{name} ({left_out[name]}) is host code, which is left out: to use it in a kernel, mark "
+        "it __device__ (or a constant constexpr)"
+        for name in named[:1]
+    ]
+    return replace(error, notes=(*error.notes, *notes))
 
 
 def _no_such_kernel(job: _Job, errors: Sequence[Diagnostic]) -> TilewrightError:

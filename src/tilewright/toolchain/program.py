@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -26,15 +26,28 @@ class Outcome:
 
 
 def run_nvrtc(
-    nvrtc: Nvrtc, *, text: str, path: str, expression: str, options: Sequence[str]
+    nvrtc: Nvrtc,
+    *,
+    text: str,
+    path: str,
+    expression: str,
+    options: Sequence[str],
+    headers: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Compile `text`, which NVRTC knows as the file `path`, and lower the name `expression`.
+
+    `headers` are texts by the name that an `#include` gives; they come before files of that name.
 
     Raises:
         CompileError: NVRTC failed in a way that is not about the source or the options.
     """
     api = nvrtc.api
-    program = _value(nvrtc, api.nvrtcCreateProgram(text.encode(), path.encode(), 0, [], []))
+    names = [name.encode() for name in headers or {}]
+    texts = [header.encode() for header in (headers or {}).values()]
+    program = _value(
+        nvrtc,
+        api.nvrtcCreateProgram(text.encode(), path.encode(), len(names), texts, names),
+    )
     try:
         name = expression.encode()
         _value(nvrtc, api.nvrtcAddNameExpression(program, name))

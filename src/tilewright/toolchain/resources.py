@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tilewright.errors import ToolchainError, UnsupportedError
 from tilewright.toolchain.artifact import Artifact
+from tilewright.toolchain.elf import Section, elf_sections, symbol_names
 
 # Attributes of `.nv.info`: one record a function, {symbol index, value}.
 _FRAME_SIZE = 0x11  # the kernel's own frame and those of all that it calls
@@ -68,17 +69,11 @@ def resources(artifact: Artifact) -> Resources:
         raise ToolchainError(f"the cubin of {artifact.name} is damaged: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
-    size: int
-    data: bytes
-
-
 def _read(cubin: bytes, symbol: str) -> Resources:
-    sections = _sections(cubin)
+    sections = elf_sections(cubin)
     if f".text.{symbol}" not in sections:
         raise ValueError(f"it has no code for {symbol}")
-    index = _symbols(sections).index(symbol)
+    index = symbol_names(sections).index(symbol)
     of_all: dict[int, int] = {}
     for attribute, value in _attributes(sections[".nv.info"].data):
         if len(value) == 8 and struct.unpack_from("<I", value)[0] == index:
@@ -93,7 +88,7 @@ def _read(cubin: bytes, symbol: str) -> Resources:
     )
 
 
-def _shared_bytes(sections: Mapping[str, _Section], symbol: str) -> int:
+def _shared_bytes(sections: Mapping[str, Section], symbol: str) -> int:
     section = sections.get(f".nv.shared.{symbol}")
     if section is None:
         return 0
@@ -117,32 +112,3 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         if how == _SIZED:
             yield attribute, data[position : position + size]
             position += size
-
-
-def _sections(cubin: bytes) -> dict[str, _Section]:
-    """Return the sections of a 64-bit little-endian ELF file by name."""
-    if cubin[:6] != b"\x7fELF\x02\x01":
-        raise ValueError("it is no 64-bit ELF file")
-    (table,) = struct.unpack_from("<Q", cubin, 0x28)
-    entry_size, count, names_index = struct.unpack_from("<3H", cubin, 0x3A)
-    headers = []
-    for i in range(count):
-        # name, type, flags, address, offset, size
-        name, kind, _, _, offset, size = struct.unpack_from(
-            "<IIQQQQ", cubin, table + i * entry_size
-        )
-        no_bits = kind == 8  # such as shared memory: a size, but nothing in the file
-        headers.append((name, _Section(size, b"" if no_bits else cubin[offset : offset + size])))
-    names = headers[names_index][1].data
-    return {_string(names, name): section for name, section in headers}
-
-
-def _symbols(sections: Mapping[str, _Section]) -> list[str]:
-    names = sections[".strtab"].data
-    return [
-        _string(names, entry[0]) for entry in struct.iter_unpack("<I20x", sections[".symtab"].data)
-    ]
-
-
-def _string(table: bytes, start: int) -> str:
-    return table[start : table.index(b"\0", start)].decode()

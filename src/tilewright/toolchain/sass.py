@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewright.errors import ToolchainError, UnsupportedError
@@ -22,8 +22,8 @@ from tilewright.toolchain.lineinfo import file_table
 from tilewright.toolchain.ptx.ir import Location
 from tilewright.toolchain.toolkit import find_nvdisasm
 
-# The file name that nvdisasm gives the PTX that ptxas read.
-_PTX_FILE = ".nv_debug_ptx_txt"
+# The file name that nvdisasm gives the PTX that ptxas read; a linked cubin adds a number.
+_PTX_FILE = re.compile(r"\.nv_debug_ptx_txt(?:\.\d+)?")
 
 _TARGET = re.compile(r"\s*\.target\s+(sm_\w+)")
 _SECTION = re.compile(r'\s*\.section\s+\.text\.([^,]+),"ax')
@@ -103,7 +103,23 @@ def disassemble(code: Artifact | bytes) -> Sass:
             f"{code.source_name} was given as PTX, so there is no machine code of it: give the "
             "CUDA C++ source"
         )
-    return parse_sass(_nvdisasm(code.cubin), tuple(file_table(code.ptx).values()))
+    sass = parse_sass(_nvdisasm(code.cubin), tuple(file_table(code.ptx).values()))
+    return sass if code.source else _with_ptx_lines(sass, code.source_name)
+
+
+def _with_ptx_lines(sass: Sass, name: str) -> Sass:
+    """Let the PTX, a file of this name, be the source of what no other line is known of."""
+
+    def located(ins: SassInstruction) -> SassInstruction:
+        if ins.location is not None or ins.ptx_line is None:
+            return ins
+        return replace(ins, location=Location(name, ins.ptx_line))
+
+    functions = {
+        symbol: replace(function, instructions=tuple(map(located, function.instructions)))
+        for symbol, function in sass.functions.items()
+    }
+    return replace(sass, functions=functions)
 
 
 def opcode_histogram(
@@ -165,7 +181,7 @@ class _FunctionReader:
 
     def _read_location(self, match: re.Match[str]) -> None:
         path, line, outer_path, outer_line = match.groups()
-        if path == _PTX_FILE:
+        if _PTX_FILE.fullmatch(path):
             self.ptx_line = int(line)
             self.in_inlining = False
             return

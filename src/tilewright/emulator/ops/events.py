@@ -1,7 +1,13 @@
-"""The events of a counting build: one record an executed memory instruction of a warp."""
+"""The events of a counting build: one record an executed memory instruction of a warp.
+
+A block asks once for room for all its events, then writes each where its instruction stands, and
+counts them when all are written: a fault leaves none that is half made.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -15,41 +21,90 @@ if TYPE_CHECKING:
     from tilewright.emulator.block import BlockCode
     from tilewright.emulator.translate import Translator
 
+_RECORDED = frozenset({"ld", "ldu", "st", "atom", "red"})
+_EVENT = ir.ArrayType(I8, state.EVENT_BYTES)
+
+
+@dataclass(slots=True)
+class Room:
+    """Where a block of code writes its events: the first one's place, and how many are written.
+
+    `block` is the block of the grid.
+    """
+
+    place: ir.Value
+    block: ir.Value
+    written: int = 0
+
+
+def make_room(t: Translator, code: BlockCode) -> int:
+    """Make room for all events of a block at its start; return how many it needs."""
+    body = t.plan.function.body[code.block.start : code.block.end]
+    events = sum(ins.opcode in _RECORDED and ins.space != "param" for ins in body)
+    if events:
+        function = t.external("tw_room", PTR, [PTR, I64])
+        place = code.b.call(function, [t.frame.context, ir.Constant(I64, events)])
+        code.room = Room(place, code.context("block", I64))
+    return events
+
 
 def record(
     t: Translator, code: BlockCode, pc: int, base: Value, offset: int, active: ir.Value
 ) -> None:
-    """Append an event to the worker's buffer; addresses that are anything go to a row of theirs."""
-    b = code.b
-    count = code.context("event_count", I64)
-    at = b.mul(count, ir.Constant(I64, state.EVENT_BYTES))
-    event = b.gep(code.context("events", PTR), [at], source_etype=I8)
-
-    def put(name: str, value: ir.Value) -> None:
-        place = ir.Constant(I64, state.event_offset(name))
-        b.store(value, b.gep(event, [place], source_etype=I8))
-
-    def advance(name: str, value: ir.Value) -> None:
-        place = ir.Constant(I64, state.offset(name))
-        b.store(b.add(value, ir.Constant(I64, 1)), b.gep(t.frame.context, [place], source_etype=I8))
-
-    put("block", code.context("block", I64))
-    put("pc", ir.Constant(I32, pc))
-    put("warp", t.e.warp_index)
-    put("mask", active)
+    """Write an event; addresses that are anything go to a row of theirs."""
+    room = code.room
+    if room is None:
+        raise AssertionError("no room for events")
+    b, number = code.b, ir.Constant(I32, pc)
+    place = b.gep(room.place, [ir.Constant(I64, room.written)], source_etype=_EVENT)
+    room.written += 1
     shape = affine(base.shape)
-    if shape is not None and space_of(t.plan.function.body[pc]) != "local":
-        t.offsets[pc] = shape.offsets
-        put("row", ir.Constant(I32, -1))
-        put("base", start_of(code, base, offset))
-    else:
-        number = code.context("row_count", I64)
-        put("row", b.trunc(number, I32))
-        rows = b.gep(
-            code.context("event_rows", PTR), [number], source_etype=ir.ArrayType(I64, WARP)
-        )
-        for chunk_number, chunk in enumerate(lane_addresses(code, base, offset)):
-            place = b.gep(rows, [ir.Constant(I64, chunk_number)], source_etype=chunk.type)
-            b.store(chunk, place, align=8)
-        advance("row_count", number)
-    advance("event_count", count)
+    if shape is None or space_of(t.plan.function.body[pc]) == "local":
+        addresses = t.e.joined(lane_addresses(code, base, offset))
+        numbers = [room.block, number, t.e.warp_index, active, addresses]
+        b.call(_row_function(t), [t.frame.context, place, *numbers])
+        return
+    t.offsets[pc] = shape.offsets
+    start = start_of(code, base, offset)
+    _write(b, place, [room.block, number, t.e.warp_index, active, ir.Constant(I32, -1), start])
+
+
+def _write(b: ir.IRBuilder, event: ir.Value, values: Sequence[ir.Value]) -> None:
+    """Write the fields of an event, in their order."""
+    for (name, _), value in zip(state.Event._fields_, values, strict=True):
+        at = ir.Constant(I64, state.event_offset(name))
+        b.store(value, b.gep(event, [at], source_etype=I8))
+
+
+def _row_function(t: Translator) -> ir.Function:
+    """Return the function that writes an event whose addresses go to the next row."""
+    known = t.module.globals.get("tw_row")
+    if known is not None:
+        return known
+    types = [PTR, PTR, I64, I32, I32, I32, ir.VectorType(I64, WARP)]
+    function = ir.Function(t.module, ir.FunctionType(ir.VoidType(), types), "tw_row")
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    context, event, block, pc, warp, mask, addresses = function.args
+    b = ir.IRBuilder(function.append_basic_block("entry"))
+    at = ir.Constant(I64, state.offset("event_rows"))
+    rows = b.load(b.gep(context, [at], source_etype=I8), typ=PTR)
+    row = _advance(b, context, "row_count", 1)
+    b.store(addresses, b.gep(rows, [row], source_etype=addresses.type), align=8)
+    _write(b, event, [block, pc, warp, mask, b.trunc(row, I32), ir.Constant(I64, 0)])
+    b.ret_void()
+    return function
+
+
+def commit(t: Translator, code: BlockCode) -> None:
+    """Count the events of a block, which are all written."""
+    if code.room is not None:
+        _advance(code.b, t.frame.context, "event_count", code.room.written)
+
+
+def _advance(b: ir.IRBuilder, context: ir.Value, name: str, amount: int) -> ir.Value:
+    """Add to a field of the context; return what it was."""
+    place = b.gep(context, [ir.Constant(I64, state.offset(name))], source_etype=I8)
+    old = b.load(place, typ=I64)
+    b.store(b.add(old, ir.Constant(I64, amount)), place)
+    return old

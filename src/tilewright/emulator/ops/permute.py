@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from tilewright.emulator.codegen import I8, I32, I64, Emitter, bits_of, nothing
+from tilewright.emulator.codegen import I8, I32, I64, Emitter, bits_of, integers, nothing
 
 if TYPE_CHECKING:
     from tilewright.emulator.ops.groups import Group
@@ -20,7 +20,7 @@ _MOST_PIECES = 8
 
 
 def load(e: Emitter, group: Group, lane: ir.Type, places: Sequence[int]) -> tuple[ir.Value, ...]:
-    """What each lane reads at `places` (bytes from the group's pointer), as chunks."""
+    """Return what each lane reads at `places` (bytes from the group's pointer), as chunks."""
     return tuple(_chunk(e, group, lane, tuple(part)) for part in e.parts(places))
 
 
@@ -57,7 +57,7 @@ def _assemble(e: Emitter, group: Group, lane: ir.Type, places: tuple[int, ...]) 
 
 
 def _last(group: Group, size: int, origin: int) -> int:
-    """The last whole element inside the checked range."""
+    """Return the last whole element inside the checked range."""
     return (group.span - origin) // size - 1
 
 
@@ -113,17 +113,16 @@ def _shuffle(
         ]
     # Nobody wants the other lanes: taken from their own place, the shuffle may be a blend.
     filled = [n if n is not None else lane % vector.type.count for lane, n in enumerate(indices)]
-    mask = ir.Constant(ir.VectorType(I32, e.width), filled)
-    result = e.b.shuffle_vector(vector, other, mask)
+    result = e.b.shuffle_vector(vector, other, integers(I32, tuple(filled)))
     return result, [lane if i is not None else None for lane, i in enumerate(indices)]
 
 
 def _grown(e: Emitter, vector: ir.Value) -> ir.Value:
-    """A short piece padded to a whole native vector."""
+    """Return a short piece padded to a whole native vector."""
     count = vector.type.count
     if count == e.width:
         return vector
-    mask = ir.Constant(ir.VectorType(I32, e.width), [min(i, count - 1) for i in range(e.width)])
+    mask = integers(I32, tuple(min(i, count - 1) for i in range(e.width)))
     return e.b.shuffle_vector(vector, nothing(vector.type), mask)
 
 

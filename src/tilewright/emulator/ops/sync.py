@@ -49,7 +49,7 @@ def _set_aside(t: Translator, code: BlockCode, pc: int, lanes: ir.Value, *, when
     b.cbranch(when, wait, on)
     b.position_at_end(wait)
     if t.counting:  # the block is run again, with the lanes that are missing now
-        t.tally(code, code.number, code.mask, -1)
+        t.tally(code.number, code.mask, -1)
     _put(t, code, state.WARP_BARRIER_PC, ir.Constant(I32, pc))
     t.park(code.mask, code.number)
     b.store(b.or_(b.load(t.tried, typ=I32), lanes), t.tried)

@@ -67,6 +67,13 @@ class Cfg:
         dominators = _dominators(_reversed(self._ways_out(ignore_leaving)), len(self.blocks))
         return tuple(None if found == len(self.blocks) else found for found in dominators[:-1])
 
+    def dominators(self) -> tuple[int | None, ...]:
+        """For every block, the last block that all threads came through; None if unreached.
+
+        The entry's is itself.
+        """
+        return tuple(_dominators([block.successors for block in self.blocks], 0))
+
     def _ways_out(self, ignore_leaving: bool) -> list[list[int]]:
         """List every block's successors, with the outside as one more node."""
         count = len(self.blocks)
@@ -112,7 +119,7 @@ def basic_blocks(function: Function, *, split_at: Iterable[int] = ()) -> Cfg:
     """
     body = function.body
     targets = {
-        index: _targets(instruction, function.labels)
+        index: targets_of(instruction, function.labels)
         for index, instruction in enumerate(body)
         if instruction.opcode in BRANCHES
     }
@@ -130,7 +137,11 @@ def basic_blocks(function: Function, *, split_at: Iterable[int] = ()) -> Cfg:
     return _graph(body, starts, targets)
 
 
-def _targets(instruction: Instruction, labels: Mapping[str, int]) -> list[int]:
+def targets_of(instruction: Instruction, labels: Mapping[str, int]) -> list[int]:
+    """Return where a branch may go, as indices in the body; of brx, in the order of its table.
+
+    Raises: PtxError for a target that is no label of the function.
+    """
     operand = instruction.operands[-1]
     found = operand.items if isinstance(operand, Vec) else (operand,)
     for target in found:

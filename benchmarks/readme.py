@@ -1,0 +1,193 @@
+"""Make the README's tables from the records.
+
+    python benchmarks/readme.py            # rewrite what lies between the markers
+    python benchmarks/readme.py --check    # exit code 1 where the README is out of date
+
+A part of README.md from `<!-- begin NAME -->` to `<!-- end NAME -->` is the table NAME, made from a
+file in `benchmarks/results/`. Everything outside the markers is written by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import TilewrightError
+from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS
+from tilewright.records import LadderRecord, read_records
+from tilewright.report.ladder import ladder_table
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "results"
+
+EMULATED = "ladder_rtx_a6000_emulated.json"
+MEASURED = "ladder_nvidia_h200.json"
+RATES = "emulator_cpu.json"
+RATES_SCHEMA = 1
+# Where the README compares with cuBLAS.
+SHARE_SIZE = 4096
+
+Table = Callable[[Path], list[str]]
+_PART = re.compile(
+    r"^<!-- begin (?P<name>\S+) -->\n(?P<body>.*?)^<!-- end (?P=name) -->$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def main(arguments: Sequence[str] | None = None, readme: Path = README) -> int:
+    """Rewrite the README, or say whether it is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
+    options = parser.parse_args(arguments)
+    try:
+        before = readme.read_text(encoding="utf-8")
+        after = rewritten(before)
+    except TilewrightError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if before == after:
+        return 0
+    if options.check:
+        print("README.md differs from the records: run python benchmarks/readme.py")
+        return 1
+    readme.write_text(after, encoding="utf-8")
+    print("README.md rewritten")
+    return 0
+
+
+def rewritten(text: str, results: Path = RESULTS) -> str:
+    """Return a README with each table as the records in `results` have it.
+
+    Raises:
+        TilewrightError: markers that do not pair up, or name no table, or not each once; a record
+            that cannot be read.
+    """
+    found = [match["name"] for match in _PART.finditer(text)]
+    markers = re.findall(r"^<!-- (?:begin|end) ", text, re.MULTILINE)
+    if sorted(found) != sorted(TABLES) or len(markers) != 2 * len(found):
+        raise TilewrightError(
+            f"README.md has the tables {', '.join(found) or 'none'}: expected each of "
+            f"{', '.join(TABLES)} once, between <!-- begin NAME --> and <!-- end NAME -->"
+        )
+
+    def fresh(match: re.Match[str]) -> str:
+        name = match["name"]
+        lines = ["", *TABLES[name](results), ""]
+        return "\n".join([f"<!-- begin {name} -->", *lines, f"<!-- end {name} -->"])
+
+    return _PART.sub(fresh, text)
+
+
+# --- the tables ---------------------------------------------------------------------------------
+
+
+def emulated_ladder(results: Path) -> list[str]:
+    """Return the table that `tilewright ladder` prints without a GPU, as a block of code."""
+    file = read_records(results / EMULATED)
+    table = ladder_table(file.records, PUBLISHED_CUBLAS_GFLOPS)
+    heads = [("\n" * (1 - head.count("\n")) + head.rstrip()).split("\n") for head in table.columns]
+    rows = [*zip(*heads, strict=True), *table.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust if side == "left" else str.rjust for side in table.columns.values()]
+    lines = (
+        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True))
+        for row in rows
+    )
+    return [f"    {line.rstrip()}" for line in lines]
+
+
+def h200_ladder(results: Path) -> list[str]:
+    """Return GFLOP/s by rung and size, as Markdown, with where and when they were measured."""
+    file = read_records(results / MEASURED)
+    at = {(record.rung, record.problem.m): record for record in file.records}
+    sizes = sorted({size for _, size in at})
+    rows = []
+    for rung in dict.fromkeys(rung for rung, _ in at):
+        ours = [_measured(at, rung, size) for size in sizes]
+        other = at[rung, SHARE_SIZE].baseline_gflops
+        share = ours[sizes.index(SHARE_SIZE)] / other if other else None
+        rows.append([rung, *(f"{rate:.0f}" for rate in ours), f"{share:.1%}" if share else "-"])
+    baselines = [
+        np.median([r.baseline_gflops or np.nan for (_, s), r in at.items() if s == size])
+        for size in sizes
+    ]
+    rows.append(["cuBLAS", *(f"{rate:.0f}" for rate in baselines), "100 %"])
+    env = file.environment
+    return [
+        "On an H200, float32, GFLOP/s with a cold L2, beside cuBLAS in the same run",
+        f"(`benchmarks/results/{MEASURED}`, {env.date[:10]}, driver {env.driver}, "
+        f"NVRTC {env.nvrtc}):",
+        "",
+        *_markdown(["rung", *map(str, sizes), f"of cuBLAS at {SHARE_SIZE}"], rows),
+    ]
+
+
+def _measured(at: Mapping[tuple[str, int], LadderRecord], rung: str, size: int) -> float:
+    record = at.get((rung, size))
+    if record is None or not record.verified or record.measured_gflops is None:
+        raise TilewrightError(f"{MEASURED} has no right, timed {rung} at {size}: measure it again")
+    return record.measured_gflops
+
+
+def emulator_rates(results: Path) -> list[str]:
+    """Return what the emulator costs, as Markdown, with the machine it was measured on."""
+    file = _read_rates(results / RATES)
+    machine, env = file["machine"], file["environment"]
+    compiles = {each["rung"]: each for each in file["compiles"]}
+    rows = [
+        [
+            rate["rung"],
+            f"{rate['gflops']:.3g}",
+            f"{rate['share']:.1%}",
+            f"{compiles[rate['rung']]['plain_s']:.2f} s",
+            f"{compiles[rate['rung']]['counting_s']:.2f} s",
+        ]
+        for rate in file["rates"]
+    ]
+    return [
+        f"What emulating costs: {machine['cpu']}, {machine['cores']} cores, from an empty cache",
+        f"(`benchmarks/results/{RATES}`, {env['date'][:10]}, numpy {machine['numpy']}, "
+        f"llvmlite {machine['llvmlite']}, NVRTC {env['nvrtc']}):",
+        "",
+        *(f"- `{each['command']}`: {each['wall_s']:.0f} s" for each in file["ladder"]),
+        "",
+        f"and each rung on one core at {file['size']}³, without counting, beside numpy on one "
+        "thread; its compile",
+        "is the CPU time from PTX to machine code:",
+        "",
+        *_markdown(["rung", "GFLOP/s", "of numpy", "compile", "compile, counting"], rows),
+    ]
+
+
+def _read_rates(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TilewrightError(f"cannot read {path}: {error}") from error
+    if not isinstance(data, dict) or data.get("schema") != RATES_SCHEMA:
+        raise TilewrightError(f"{path} is no record of benchmarks/emulator_rates.py: run it again")
+    return data
+
+
+def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    head, *body = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return [head, f"|{'---|' * len(heads)}", *body]
+
+
+TABLES: Mapping[str, Table] = {
+    "ladder": emulated_ladder,
+    "h200": h200_ladder,
+    "emulator": emulator_rates,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""`tilewright explain`: what the profiler would count of a kernel, line by line, without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.output import JsonOption, check_json, output_json, print_note, print_table
+from tilewright.errors import LaunchError, ProblemError, TilewrightError, UnsupportedError
+
+if TYPE_CHECKING:
+    from tilewright.bench.explained import Explained
+    from tilewright.emulator.prepare import Prepared
+    from tilewright.launchfile import LaunchSpec
+    from tilewright.problem import Problem
+
+_SOURCES = (".cu", ".cuh", ".ptx")
+_DEFAULT_SIZE = 4096
+
+
+def explain(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="A rung (name or number), a .cu, .cuh or .ptx file, or a launch .toml."
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="The kernel: a name, or a template such as 'k<float, 4>'.")
+    ] = None,
+    grid: Annotated[str | None, typer.Option(help="Blocks: 64 or 64,2 or 64,2,1.")] = None,
+    block: Annotated[str | None, typer.Option(help="Threads a block: 256 or 16,16.")] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(help="An argument, in order: 'f32[1024,64]:normal' or 'i32=1024'."),
+    ] = None,
+    shared_bytes: Annotated[
+        int | None, typer.Option(help="Dynamic shared memory of a block, in bytes.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="An option for the compiler.")] = None,
+    include_dir: Annotated[list[str] | None, typer.Option(help="A folder of headers.")] = None,
+    launch: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A TOML file that says all of the above.")
+    ] = None,
+    gpu: Annotated[str | None, typer.Option(help="A GPU of `tilewright gpus`.")] = None,
+    size: Annotated[int | None, typer.Option(help="For a rung: m = n = k.")] = None,
+    m: Annotated[int | None, typer.Option(help="For a rung: rows of A and C.")] = None,
+    n: Annotated[int | None, typer.Option(help="For a rung: columns of B and C.")] = None,
+    k: Annotated[int | None, typer.Option(help="For a rung: columns of A, rows of B.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Run every block, not 256 spread over the grid.")
+    ] = False,
+    json: JsonOption = None,
+) -> None:
+    """Explain a kernel: what Nsight Compute would count, by line, loop and opcode. Needs no GPU.
+
+    The kernel is compiled, run on this machine's CPU and counted, for an H200 or --gpu. A file
+    may have host code in it, which is left out.
+
+    Example: tilewright explain saxpy.cu --kernel 'saxpy<float>' --grid 4096 --block 256
+    --arg f32=2 --arg f32[1048576]:normal --arg f32[1048576]:normal --arg i32=1048576
+
+    Example: tilewright explain 03_shared_tile --size 1024 --gpu "RTX A6000"
+    """
+    check_json(json)
+    sizes: dict[str, int | None] = {"size": size, "m": m, "n": n, "k": k}
+    flags: dict[str, object] = {
+        "kernel": kernel,
+        "shared_bytes": shared_bytes,
+        "options": option,
+        "include_dirs": include_dir,
+        "gpu": gpu,
+    }
+    if _is_rung(target):
+        stray: dict[str, object] = {
+            **flags,
+            "grid": grid,
+            "block": block,
+            "arg": arg,
+            "launch": launch,
+            "gpu": None,
+        }
+        _refuse(stray, f"{target} is a rung, which launches itself")
+        explained = _rung(str(target), sizes, gpu)
+    else:
+        _refuse(sizes, "those are for rungs: a kernel of a file takes --arg")
+        spec = _spec(target, launch, grid, block, arg, flags)
+        explained = _file(spec, full=full)
+    if json is not None:
+        output_json(explained.to_json(), json)
+    if json != "-":
+        _print(explained)
+
+
+def _is_rung(target: str | None) -> bool:
+    if target is None or Path(target).suffix in (*_SOURCES, ".toml"):
+        return False
+    if "." in target or "/" in target:
+        raise TilewrightError(
+            f"{target}: expected a rung, such as 03 or 03_shared_tile, or a file that ends in "
+            f"{', '.join(_SOURCES)} or .toml"
+        )
+    return True
+
+
+def _refuse(given: Mapping[str, object], why: str) -> None:
+    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if names:
+        raise TilewrightError(f"{', '.join(names)}: {why}")
+
+
+def _rung(name: str, sizes: dict[str, int | None], gpu: str | None) -> Explained:
+    from tilewright.bench.explained import explain_rung
+    from tilewright.gpus import gpu as find_gpu
+    from tilewright.kernels import rung
+    from tilewright.launchfile import DEFAULT_GPU
+
+    return explain_rung(rung(name), _problem(sizes), find_gpu(gpu or DEFAULT_GPU))
+
+
+def _problem(sizes: dict[str, int | None]) -> Problem:
+    from tilewright.problem import Problem
+
+    each = {name: value for name, value in sizes.items() if name != "size" and value is not None}
+    size = sizes["size"]
+    if size is not None and each:
+        raise ProblemError(f"--size {size} sets m, n and k: leave --{' --'.join(each)} out")
+    if each and len(each) < 3:
+        missing = ", ".join(f"--{name}" for name in "mnk" if name not in each)
+        raise ProblemError(f"give --m, --n and --k together: {missing} is missing")
+    whole = _DEFAULT_SIZE if size is None else size
+    return Problem(m=each.get("m", whole), n=each.get("n", whole), k=each.get("k", whole))
+
+
+def _spec(
+    target: str | None,
+    launch: str | None,
+    grid: str | None,
+    block: str | None,
+    arg: list[str] | None,
+    flags: dict[str, object],
+) -> LaunchSpec:
+    """Return the launch that a TOML file or the flags describe."""
+    from tilewright.launchfile import launch_from_flags, read_launch_file, with_overrides
+
+    if target is not None and Path(target).suffix == ".toml":
+        if launch is not None:
+            raise LaunchError(f"{target} and --launch {launch} are two launch files: give one")
+        target, launch = None, target
+    if launch is None:
+        if target is None:
+            raise LaunchError("name what to explain: a rung, a .cu or .ptx file, or --launch FILE")
+        beside = Path(target).with_suffix(".toml")
+        if grid is None and block is None and not arg and beside.is_file():
+            raise LaunchError(f"say how to launch {target}: {beside} is beside it, so --launch it")
+        return launch_from_flags(target, grid=grid, block=block, args=arg or (), rest=flags)
+    _refuse({"grid": grid, "block": block, "arg": arg}, f"{launch} says how to launch")
+    rest = {"source": target, "kernel": flags["kernel"], "gpu": flags["gpu"]}
+    others = {name: value for name, value in flags.items() if name not in rest}
+    _refuse(others, f"{launch} says how to launch")
+    return with_overrides(read_launch_file(launch), rest)
+
+
+def _file(spec: LaunchSpec, *, full: bool) -> Explained:
+    from tilewright.bench.explained import SAMPLED_BLOCKS, explain_kernel
+    from tilewright.emulator.prepare import prepare_launch
+
+    ready = prepare_launch(spec)
+    folders: list[str | Path] = [Path(spec.source).parent, *spec.include_dirs]
+    try:
+        return explain_kernel(
+            ready,
+            spec.make_arguments(),
+            blocks=None if full else SAMPLED_BLOCKS,
+            folders=folders,
+        )
+    except UnsupportedError as error:
+        _print_static(ready, error)
+        raise typer.Exit(1) from None
+
+
+def _print_static(ready: Prepared, error: UnsupportedError) -> None:
+    """Print what is known of a kernel that cannot be run: what its machine code says."""
+    from tilewright.bench.explained import occupancy_of
+    from tilewright.report.explain import occupancy_table
+
+    typer.echo(f"error: {error}", err=True)
+    typer.echo(f"{ready.artifact.name} cannot be run here; what its machine code says:")
+    table = occupancy_table(occupancy_of(ready))
+    print_table(table.columns, table.rows, title=table.title)
+
+
+def _print(explained: Explained) -> None:
+    from tilewright.report.explain import (
+        counters_table,
+        loops_table,
+        occupancy_table,
+        source_text,
+        verdict,
+    )
+    from tilewright.report.time import time_table
+
+    print_note(verdict(explained))
+    tables = [
+        *([] if explained.estimate is None else [time_table(explained.estimate)]),
+        counters_table(explained),
+        occupancy_table(explained.occupancy),
+        loops_table(explained),
+    ]
+    for table in tables:
+        if table.rows:
+            print_table(table.columns, table.rows, title=table.title)
+        for note in table.notes:
+            print_note(note)
+    for line in source_text(explained):
+        typer.echo(line)
+    suggestions = explained.suggestions
+    if suggestions:
+        typer.echo("\nWhat to look at first:")
+    for place, text in enumerate(suggestions, 1):
+        print_note(f"{place}. {text}.")

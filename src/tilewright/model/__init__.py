@@ -1,0 +1,1 @@
+"""What a run costs on a GPU: counts bound to machine code, the time model, advice."""

@@ -1,0 +1,106 @@
+"""The way of one typical warp through the machine code, cut short where loops repeat.
+
+The simulation of an SM needs the instructions of a warp in order; a profile has only how often each
+was executed and each edge taken. The walk takes each branch as often as its share says, and leaves
+a loop after its mean number of trips, or fewer where it is cut: what a loop costs a trip shows after
+a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tilewright.model.profile import Profile
+from tilewright.toolchain.ptx.cfg import Cfg
+from tilewright.toolchain.sass_flow import SassFlow
+
+_ALMOST = 1 - 1e-6
+_MOST_BLOCKS = 200_000
+
+
+def typical_path(
+    profile: Profile, flow: SassFlow, most_trips: Mapping[int, int], most_instructions: int
+) -> list[int]:
+    """Return indices of instructions in the order of execution, of one warp of the launch.
+
+    `most_trips` are the trips after which a loop is cut, by the block of its header.
+    """
+    cfg = flow.cfg
+    counts = [
+        profile.counted[block.start].executed if block.end > block.start else 0
+        for block in cfg.blocks
+    ]
+    counts[0] = counts[1] if len(counts) > 1 else 0
+    edges = profile.edges
+    leaving = _leaving(cfg, edges, counts, most_trips)
+    path: list[int] = []
+    credit: dict[tuple[int, int], float] = {}
+    calls = flow.calls
+    returns: list[int] = []
+    here = 1
+    for _ in range(_MOST_BLOCKS):
+        block = cfg.blocks[here]
+        path.extend(range(block.start, block.end))
+        if len(path) > most_instructions:
+            break
+        last = block.end - 1
+        if last in calls:
+            returns.append(here + 1)
+            here = calls[last]
+            continue
+        onward = [s for s in block.successors if edges.get((here, s), 0) > 0]
+        if not onward:
+            if returns and profile.counted[last].instruction.opcode == "RET":
+                here = returns.pop()
+                continue
+            break
+        here = _choose(here, onward, edges, leaving, credit)
+    return path
+
+
+def _choose(
+    here: int,
+    onward: Sequence[int],
+    edges: Mapping[tuple[int, int], int],
+    leaving: Mapping[tuple[int, int], float],
+    credit: dict[tuple[int, int], float],
+) -> int:
+    """Pick the next block: the edge whose share has come due, most overdue first."""
+    if len(onward) == 1:
+        return onward[0]
+    for successor in onward:  # an exit of a loop, after the loop's trips
+        edge = (here, successor)
+        if edge in leaving:
+            credit[edge] = credit.get(edge, 0.0) + leaving[edge]
+            if credit[edge] >= _ALMOST:
+                credit[edge] = 0.0
+                return successor
+    staying = [s for s in onward if (here, s) not in leaving] or list(onward)
+    total = sum(edges[here, s] for s in staying)
+    for successor in staying:
+        edge = (here, successor)
+        credit[edge] = credit.get(edge, 0.0) + edges[edge] / total
+    chosen = max(staying, key=lambda s: credit[here, s])
+    credit[here, chosen] -= 1.0
+    return chosen
+
+
+def _leaving(
+    cfg: Cfg,
+    edges: Mapping[tuple[int, int], int],
+    counts: Sequence[int],
+    most_trips: Mapping[int, int],
+) -> dict[tuple[int, int], float]:
+    """The share of every edge out of a loop, at that block, once the loop is cut to its trips."""
+    found = {}
+    for loop in cfg.loops:
+        inside = frozenset(loop.blocks)
+        entries = sum(f for (a, b), f in edges.items() if b == loop.header and a not in inside)
+        if entries <= 0 or not counts[loop.header]:
+            continue
+        trips = counts[loop.header] / entries
+        cut = min(1.0, most_trips.get(loop.header, trips) / trips)
+        for (a, b), flow in edges.items():
+            if a in inside and b not in inside and flow > 0 and (a, b) not in found:
+                found[a, b] = min(1.0, flow / (counts[a] * cut))
+    return found

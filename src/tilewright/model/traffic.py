@@ -1,0 +1,174 @@
+"""How far each access of global memory goes: the L1, the L2 or the DRAM.
+
+A small simulation of the L1 over the first accesses of one block, its warps in step, and an
+estimate of what the blocks of the launch share with one another.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilewright.launch import Launch
+from tilewright.trace import AccessTrace
+
+SECTOR_BYTES = 32
+_LINE_SECTORS = 4
+# What of the L2 keeps the operands of a launch for its next blocks; the rest goes to what streams
+# through. Assumed.
+_L2_USABLE = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """Where one instruction's requests are served.
+
+    `missing` is the share of its requests that fetch from the L2, `pending` of those that find
+    their line on its way for another warp; `sectors` the 32-byte sectors that a request fetches (or
+    stores); `dram` the share of those that come from the DRAM, `cold` the share of such requests that
+    wait for it: blocks that run side by side reach what they share at the same time, so that all wait
+    for the one fetch.
+    """
+
+    missing: float
+    pending: float
+    sectors: float
+    dram: float
+    cold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """The hits of all instructions by their index; what is not named fetches nothing."""
+
+    by_index: Mapping[int, Hit] = field(default_factory=dict)
+
+    def of(self, index: int) -> Hit:
+        """Return the hits of one instruction."""
+        return self.by_index.get(index, _NONE)
+
+
+_NONE = Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0, cold=0.0)
+
+
+@dataclass(slots=True)
+class _Tally:
+    requests: int = 0
+    missing: int = 0
+    pending: int = 0
+    fetched: int = 0
+    touched: int = 0
+    own: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Traces of one block, of the next along x and of the next along y (None where there is none)."""
+
+    trace: AccessTrace
+    block: int
+    along_x: int | None
+    along_y: int | None
+
+
+def line_hits(
+    found: Neighbours, launch: Launch, *, l1_bytes: int, l2_bytes: int, resident: int
+) -> dict[int, Hit]:
+    """Return the hits by PTX line.
+
+    Units: `l1_bytes` of L1 that one block has to itself; `resident` blocks run on the GPU at a time.
+    """
+    tallies = _simulate(found.trace.of_block(found.block), max(l1_bytes // 128, 8))
+    beside = {
+        axis: _sectors_by_line(found.trace, block)
+        for axis, block in (("x", found.along_x), ("y", found.along_y))
+        if block is not None
+    }
+    shared = {
+        line: {axis: _common(tally.own, lines.get(line, set())) for axis, lines in beside.items()}
+        for line, tally in tallies.items()
+    }
+    grid_x, rows = launch.grid[0], launch.blocks // launch.grid[0]
+    wave_x = min(grid_x, resident)
+    wave_y = min(rows, -(-resident // grid_x))
+    footprint = sum(
+        SECTOR_BYTES * tally.fetched * launch.blocks * _distinct(shared[line], grid_x, rows)
+        for line, tally in tallies.items()
+    )
+    whole = footprint < _L2_USABLE * l2_bytes
+    across = (grid_x, rows) if whole else (wave_x, wave_y)
+    cold = min(1.0, resident / launch.blocks) if whole else 1.0
+    return {
+        line: Hit(
+            missing=tally.missing / tally.requests,
+            pending=tally.pending / tally.requests,
+            sectors=tally.fetched / tally.missing if tally.missing else 0.0,
+            dram=_distinct(shared[line], *across),
+            cold=cold,
+        )
+        for line, tally in tallies.items()
+    }
+
+
+def _simulate(trace: AccessTrace, lines: int) -> dict[int, _Tally]:
+    """Run the accesses through an L1 of so many lines, least recently used out first.
+
+    Stores go through to the L2 and leave nothing behind.
+    """
+    cache: OrderedDict[int, int] = OrderedDict()
+    fetched_at: dict[int, int] = {}
+    tallies: dict[int, _Tally] = {}
+    rows = zip(
+        trace.line.tolist(), trace.order.tolist(), trace.load.tolist(), trace.sectors.tolist(),
+        strict=True,
+    )  # fmt: skip
+    for line, order, load, sectors in rows:
+        tally = tallies.setdefault(line, _Tally())
+        tally.requests += 1
+        fetched, pending = 0, False
+        for sector in sectors:
+            if sector < 0:
+                break
+            tally.touched += 1
+            tally.own.add(sector)
+            if not load:
+                fetched += 1
+                continue
+            tag, bit = sector // _LINE_SECTORS, 1 << sector % _LINE_SECTORS
+            mask = cache.get(tag, 0)
+            if mask & bit:
+                pending |= fetched_at.get(sector, -2) >= order - 1
+                cache.move_to_end(tag)
+                continue
+            fetched += 1
+            cache[tag] = mask | bit
+            cache.move_to_end(tag)
+            fetched_at[sector] = order
+            if len(cache) > lines:
+                cache.popitem(last=False)
+        tally.fetched += fetched
+        tally.missing += fetched > 0
+        tally.pending += pending and not fetched
+    return tallies
+
+
+def _sectors_by_line(trace: AccessTrace, block: int) -> dict[int, set[int]]:
+    part = trace.of_block(block)
+    found: dict[int, set[int]] = {}
+    for line, sectors in zip(part.line.tolist(), part.sectors.tolist(), strict=True):
+        found.setdefault(line, set()).update(s for s in sectors if s >= 0)
+    return found
+
+
+def _common(own: set[int], other: set[int]) -> float:
+    return len(own & other) / len(own) if own else 0.0
+
+
+def _distinct(shared: Mapping[str, float], across_x: int, across_y: int) -> float:
+    """The share of what blocks fetch that no other of x by y blocks does."""
+    result = 1.0
+    for axis, count in (("x", across_x), ("y", across_y)):
+        common = shared.get(axis, 0.0)
+        result *= common / count + (1 - common)
+    return result
