@@ -34,8 +34,10 @@ class AccessSums:
     """What accesses cost, summed over the events of a run.
 
     Units: `requests` warp-level accesses with a lane that takes part; `sectors` distinct 32-byte
-    pieces and `lines` distinct 128-byte lines of each; `wavefronts` passes through the 32 banks;
-    `ideal` the fewest sectors (shared memory: wavefronts) that as many lanes and bytes could take.
+    pieces and `lines` distinct 128-byte lines of each; `wavefronts` passes through the banks of
+    shared memory, or cycles of the L1 if all hits (global: its tags or its data banks, what takes
+    longer); `ideal` the fewest sectors (shared memory: wavefronts) that as many lanes and bytes
+    take side by side, or those taken, if fewer.
     """
 
     requests: int = 0

@@ -131,3 +131,36 @@ def test_places_that_the_table_has() -> None:
         [(written := ops.copy()), np.uint32(0)],
     )
     assert np.array_equal(written, np.where(ops == 1, 2, 1))
+
+
+# Odd threads skip the table. Of the others those from 16 on return behind the branch, some of the
+# rest by the table.
+RETURNS = """.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 ops)
+{ .reg .b32 %r<8>; .reg .b64 %d<4>; .reg .pred %p<4>;
+  ld.param.u64 %d0, [ops]; mov.u32 %r0, %tid.x; mad.wide.u32 %d1, %r0, 4, %d0;
+  ld.global.u32 %r1, [%d1]; and.b32 %r2, %r0, 1; setp.ne.u32 %p1, %r2, 0; mov.u32 %r3, 5;
+  @%p1 bra JOIN;
+  setp.lt.u32 %p2, %r0, 16;
+PLACES: .branchtargets A, OUT, A;
+  @%p2 brx.idx %r1, PLACES;
+  ret;
+A: mov.u32 %r3, 7;
+JOIN: st.global.u32 [%d1], %r3;
+  ret;
+OUT: ret; }"""
+
+
+def test_returns_behind_the_branch_and_by_the_table() -> None:
+    ops = np.arange(32, dtype=np.int32) // 2 % 3
+    written = ops.copy()
+    launch = Launch(grid=1, block=32)
+    ran = run(artifact_from_ptx(RETURNS, "k"), launch, [written], count=True)
+    thread = np.arange(32)
+    want = np.where(thread % 2, 5, np.where((thread < 16) & (ops != 1), 7, ops))
+    assert np.array_equal(written, want)
+    assert ran.counters is not None
+    # 8 to the first branch, 2 to the table, a return behind it, one by it, A, and 2 from JOIN on.
+    assert ran.counters.warp_instructions == 8 + 2 + 1 + 1 + 1 + 2

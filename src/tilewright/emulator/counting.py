@@ -136,9 +136,9 @@ def _costs(rows: Addresses, width: Width, space: Space, opcode: str) -> list[Cou
         words = np.split(rows, rows.shape[1] // 32, axis=1)
         passes = np.asarray(sum(profiled_wavefronts(word, size, load=False) for word in words))
         return [sectors(rows, size), lines(rows, size), passes, fewest_sectors(rows, size)]
-    touched, passes = sectors(rows, size), global_wavefronts(rows, size)
-    if opcode in ATOMICS:
-        touched = np.asarray(sum(sectors(turn, size) for turn in turns(rows)))
+    parts = list(turns(rows)) if opcode in ATOMICS else [rows]
+    touched = np.asarray(sum(sectors(part, size) for part in parts))
+    passes = np.asarray(sum(global_wavefronts(part, size) for part in parts))
     return [touched, lines(rows, size), passes, fewest_sectors(rows, size)]
 
 

@@ -10,7 +10,7 @@ docs/counting.md tells the rules in plain words.
 
 Without a rule: cp.async that bypasses L1 (`.cg`: its counters follow neither side's addresses);
 cp.async with conflicts on both sides at once, and atomics other than additions of 4 bytes (not
-read); the data wavefronts of global loads that miss (they depend on when the lines arrive).
+read); the data wavefronts of global loads that miss.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def tag_wavefronts(rows: Addresses, size: int) -> Counts:
     Equals `l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld` and `_st` in all 172 cases of
     global memory (whose array lies behind 512 bytes of another), and the sums over 01_naive, whose
     warps read columns, within 4 in a million up to 1000³ and 2 in 100 000 at 4092³. Not fitted:
-    example/matvec, 183 272, exactly.
+    example/matvec, 183 272, exact where its arrays' sizes place the matrix.
     """
     line = np.sort(_touched(rows, size, 7), axis=1)
     fresh = line != _LAST

@@ -23,9 +23,9 @@ class AccessCounts:
 
     Units: `size` bytes a lane; `requests` warp-level accesses with a lane that takes part;
     `sectors` distinct 32-byte pieces and `lines` distinct 128-byte lines of each request, summed
-    (0 for shared memory); `wavefronts` passes through the 32 banks (of shared memory; of the L1
-    data banks for global memory); `ideal` the fewest sectors (global) or wavefronts (shared) that
-    the same active lanes and bytes could take, at the best addresses.
+    (0 for shared memory); `wavefronts` passes through the 32 banks of shared memory, or, of global
+    memory, cycles of the L1 if all hits; `ideal` the fewest sectors (global) or wavefronts (shared)
+    that as many lanes and bytes take side by side, or those taken, if fewer.
     """
 
     space: Space

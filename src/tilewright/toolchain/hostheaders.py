@@ -49,7 +49,9 @@ valarray variant vector version
 assert.h ctype.h errno.h fcntl.h getopt.h malloc.h memory.h mpi.h omp.h pthread.h signal.h
 stdbool.h stdio.h string.h strings.h time.h unistd.h windows.h
 sys/mman.h sys/stat.h sys/time.h
-nvml.h nvrtc.h device_launch_parameters.h nvToolsExt.h nvtx3/nvToolsExt.h cuda_profiler_api.h
+nvml.h nvrtc.h device_launch_parameters.h nvToolsExt.h nvToolsExtCudaRt.h
+nvtx3/nvToolsExt.h nvtx3/nvToolsExtCudaRt.h nvtx3/nvtx3.hpp
+cuda_profiler_api.h
 helper_cuda.h helper_functions.h helper_string.h helper_timer.h
 thrust/copy.h thrust/device_ptr.h thrust/device_vector.h thrust/execution_policy.h thrust/fill.h
 thrust/functional.h thrust/generate.h thrust/host_vector.h thrust/reduce.h thrust/scan.h

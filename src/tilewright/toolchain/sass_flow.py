@@ -80,7 +80,7 @@ def flow(function: SassFunction) -> SassFlow:
     called = targets & functions & index_at.keys()
     starts = _leaders(code, index_at)
     block_at = {start: number for number, start in enumerate(starts, 1)}
-    ends = [*starts[1:], len(code)]
+    ends = [*starts[1:], len(code)] if code else []
     roots = [1, *sorted({block_at[index_at[t]] for t in called})]
     successors: list[tuple[int, ...]] = [tuple(dict.fromkeys(roots)) if code else ()]
     leaves, slow, whole = [False], set(), True

@@ -1,0 +1,132 @@
+"""A run by line of the PTX: what each kind of warp executed, and accesses at given widths."""
+
+import numpy as np
+import pytest
+
+from tilewright.accesses import AccessSums, PtxCounts, Width
+from tilewright.emulator.counting import count_lines
+from tilewright.launch import Launch
+from tilewright.toolchain import Artifact, compile_cuda
+from tilewright.toolchain.ptx.parser import parse
+
+LADDER = """extern "C" __global__ void k(volatile float* x, int n) {
+  const int i = threadIdx.x;
+  if (i >= 40) return;
+#pragma unroll 1
+  for (int j = 0; j < n; ++j) x[i] = x[i] * 0.5f;
+}"""
+
+WORDS = """extern "C" __global__ void k(float* y) {
+  __shared__ __align__(16) float a[128];
+#pragma unroll
+  for (int j = 0; j < 128; j += 32) a[threadIdx.x + j] = 1.0f;
+  __syncthreads();
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int j = 0; j < 4; ++j) sum += a[4 * threadIdx.x + j];
+  y[threadIdx.x] = sum;
+}"""
+
+
+def compiled(code: str) -> Artifact:
+    return compile_cuda(code, "k")
+
+
+def line_of(artifact: Artifact, opcode: str, space: str | None = None) -> int:
+    """The line of the only instruction of an opcode."""
+    body = parse(artifact.ptx).functions["k"].body
+    (line,) = (i.ptx_line for i in body if i.opcode == opcode and i.space == space)
+    return line
+
+
+def count(artifact: Artifact, args: list, **rest: object) -> PtxCounts:
+    launch = Launch(grid=rest.pop("grid", 1), block=rest.pop("block", 32))
+    return count_lines(artifact, launch, args, widths=rest.pop("widths", {}), **rest)
+
+
+def test_warps_that_executed_the_same_are_one_row() -> None:
+    artifact = compiled(LADDER)
+    x = np.ones(64, np.float32)
+    counts = count(artifact, [x, np.int32(3)], grid=2, block=80)
+    # Three warps a block: a whole one, one with 8 of 32 lanes left, one of 16 lanes that return.
+    line = counts.lines.tolist().index(line_of(artifact, "st", "global"))
+    rows = sorted(
+        zip(
+            counts.lanes.tolist(),
+            counts.weights.tolist(),
+            counts.executed[:, line].tolist(),
+            counts.threads[:, line].tolist(),
+            strict=True,
+        )
+    )
+    assert rows == [(16, 2, 0, 0), (32, 2, 3, 24), (32, 2, 3, 96)]
+    assert counts.blocks == 2
+    # The early return decides lane by lane; the loop's trip count is the same for all.
+    body = parse(artifact.ptx).functions["k"].body
+    guards = [i.ptx_line for i in body if i.opcode == "bra" and i.guard is not None]
+    assert counts.parting == {guards[0]}
+
+
+def test_accesses_are_counted_with_the_widths_given() -> None:
+    artifact = compiled(WORDS)
+    line = line_of(artifact, "ld", "shared")
+    # Word by word the lanes lie four banks apart: 4 passes each. Four words at once, at the turns
+    # whose addresses are multiples of 16, take as many as 512 bytes must.
+    widths = {line: (Width(4), Width(16))}
+    found = count(artifact, [np.zeros(32, np.float32)], widths=widths).accesses
+    assert found[line, "shared", Width(4)] == AccessSums(requests=4, wavefronts=16, ideal=4)
+    assert found[line, "shared", Width(16)] == AccessSums(requests=1, wavefronts=4, ideal=4)
+
+
+def test_a_shift_moves_the_access_before_its_line() -> None:
+    artifact = compiled(WORDS)
+    line = line_of(artifact, "ld", "shared")
+    shifted = Width(16, -12)
+    found = count(artifact, [np.zeros(32, np.float32)], widths={line: (shifted,)}).accesses
+    assert found[line, "shared", shifted].requests == 1  # of the last of four words
+
+
+def test_global_accesses_have_sectors_and_lines() -> None:
+    artifact = compiled(LADDER)
+    counts = count(artifact, [np.zeros(64, np.float32), np.int32(2)], block=64)
+    load = counts.accesses[line_of(artifact, "ld", "global"), "global", Width(4)]
+    # A whole warp reads 4 sectors of a line, the other's 8 lanes one sector; twice.
+    assert (load.requests, load.sectors, load.lines, load.ideal) == (4, 10, 4, 10)
+
+
+def test_local_memory_lies_word_by_word_beside_the_other_lanes() -> None:
+    artifact = compiled("""extern "C" __global__ void k(int* x, int n) {
+      int a[64];
+#pragma unroll 1
+      for (int i = 0; i < 64; ++i) a[(i * n) & 63] = i;
+      x[threadIdx.x] = a[x[threadIdx.x] & 63];
+    }""")
+    counts = count(artifact, [np.arange(32, dtype=np.int32), np.int32(3)])
+    store = counts.accesses[line_of(artifact, "st", "local"), "local", Width(4)]
+    assert (store.requests, store.sectors, store.lines) == (64, 256, 64)
+    load = counts.accesses[line_of(artifact, "ld", "local"), "local", Width(4)]
+    assert (load.requests, load.sectors, load.lines) == (1, 32, 32)  # each lane its own word
+
+
+@pytest.mark.parametrize(("blocks", "weight"), [(2, 1), (6, 3), (5, 2)])
+def test_counts_grow_with_the_blocks_that_they_stand_for(blocks: int, weight: int) -> None:
+    artifact = compiled(LADDER)
+    counts = count(artifact, [np.zeros(64, np.float32), np.int32(1)], grid=2, block=32)
+    grown = counts.scaled(blocks)
+    key = (line_of(artifact, "ld", "global"), "global", Width(4))
+    assert counts.weights.tolist() == [2]
+    assert grown.blocks == blocks
+    assert grown.weights.tolist() == [blocks]
+    assert grown.accesses[key].sectors == 4 * blocks
+    assert weight == blocks // 2
+
+
+def test_runs_of_one_kernel_are_joined() -> None:
+    artifact = compiled(LADDER)
+    parts = [
+        count(artifact, [np.zeros(64, np.float32), np.int32(1)], grid=2, sample=[b]) for b in (0, 1)
+    ]
+    whole = parts[0].joined(parts[1].times(3))
+    key = (line_of(artifact, "st", "global"), "global", Width(4))
+    assert (whole.blocks, int(whole.weights.sum())) == (4, 4)
+    assert whole.accesses[key].requests == 4
