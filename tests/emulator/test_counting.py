@@ -79,11 +79,18 @@ def test_accesses_are_counted_with_the_widths_given() -> None:
 
 
 def test_a_shift_moves_the_access_before_its_line() -> None:
-    artifact = compiled(WORDS)
-    line = line_of(artifact, "ld", "shared")
-    shifted = Width(16, -12)
-    found = count(artifact, [np.zeros(32, np.float32)], widths={line: (shifted,)}).accesses
-    assert found[line, "shared", shifted].requests == 1  # of the last of four words
+    artifact = compiled("""extern "C" __global__ void k(const float* x, float* y) {
+      y[threadIdx.x] = x[2 * threadIdx.x + 1];
+    }""")
+    line = line_of(artifact, "ld", "global")
+    pair, alone = Width(8, shift=-4), Width(8)
+    arrays = [np.zeros(64, np.float32), np.zeros(32, np.float32)]
+    found = count(artifact, arrays, widths={line: (pair, alone)}).accesses
+    # Pairs that end with the odd word are 8 aligned bytes; pairs that begin with it are not.
+    assert found[line, "global", pair] == AccessSums(
+        requests=1, sectors=8, lines=2, wavefronts=2, ideal=8
+    )
+    assert found[line, "global", alone] == AccessSums()
 
 
 def test_global_accesses_have_sectors_and_lines() -> None:

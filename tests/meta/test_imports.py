@@ -22,7 +22,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # Top to bottom: a row imports the ones before it. Names in one row may import one another.
 ROWS = (
-    ("errors", "dtypes", "problem", "counters", "accesses", "records", "settings"),
+    ("errors", "dtypes", "problem", "counters", "accesses", "trace", "records", "settings"),
     ("launch", "launchargs", "launchfile", "arguments"),
     ("gpus",),
     ("layouts",),

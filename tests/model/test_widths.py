@@ -54,7 +54,10 @@ def shared_loads(code: Images) -> list[tuple[int, tuple[str, ...]]]:
     """(Bytes, the PTX accesses it stands for) of every load of shared memory."""
     machine = code.flow.function.instructions
     return [
-        (i.width.size, tuple(code.ptx[line][0].text.split("[")[1].rstrip("];") for line in i.members))
+        (
+            i.width.size,
+            tuple(code.ptx[line][0].text.split("[")[1].rstrip("];") for line in i.members),
+        )
         for i in code.accesses
         if machine[i.index].opcode == "LDS"
     ]

@@ -217,12 +217,17 @@ def test_names_of_stand_ins_do_not_depend_on_the_folder(tmp_path: Path, monkeypa
         ("<limits>", "std::numeric_limits<int>::max()", 2**31 - 1),
         ("<limits>", "std::numeric_limits<float>::lowest() == -FLT_MAX", 1),
         ("<limits>", "std::numeric_limits<double>::infinity() > DBL_MAX", 1),
+        ("<type_traits>", "std::bool_constant<true>::value", 1),
         ("<type_traits>", "std::is_same_v<std::decay_t<const int&>, int>", 1),
         ("<type_traits>", "std::is_integral_v<long> + 2 * std::is_floating_point_v<float>", 3),
         ("<utility>", "std::move(x[0]) + std::forward<int>(x[0])", 0),
         ("<vector>", "sizeof(std::size_t)", 8),
         ("<cuda_runtime.h>", "sizeof(cudaStream_t) + (cudaSuccess == 0)", 9),
         ("<cuda.h>", "sizeof(CUtensorMap)", 128),
+        ("<thrust/remove.h>", "sizeof(uint) + sizeof(ushort)", 6),
+        pytest.param("<torch/extension.h>", "sizeof(half)", 2, marks=needs_headers),
+        ("<nccl.h>", "sizeof(ncclUniqueId)", 128),
+        ("<tuple>", "FLT_MAX < INFINITY", 1),
     ],
 )
 def test_stand_ins_of_the_hosts_headers(include: str, expression: str, value: int) -> None:

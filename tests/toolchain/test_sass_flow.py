@@ -1,4 +1,4 @@
-"""The graph of machine code: listings by hand, with every way that control leaves an instruction."""
+"""The graph of machine code: listings by hand, with every way that control goes."""
 
 from tilewright.toolchain.sass import SassFunction, parse_sass
 from tilewright.toolchain.sass_flow import flow, is_conditional
@@ -46,6 +46,13 @@ def test_the_loop_is_found_with_its_depth() -> None:
 def test_blocks_that_always_run_together_are_equivalent() -> None:
     # 4 comes after 2 in any case; 3 is in a loop; 1 may leave before 2.
     assert flow(LOOP).equivalent() == (0, 0, 2, 3, 2)
+
+
+def test_a_loop_runs_more_often_than_what_leads_to_it() -> None:
+    graph = flow(
+        function("S2R R0, SR_TID.X", ".L_x_1:", "FADD R1, R1, R2", "@P0 BRA `(.L_x_1)", "EXIT")
+    )
+    assert graph.equivalent() == (0, 0, 2, 0)
 
 
 def test_a_call_comes_back_and_its_function_is_entered_from_outside() -> None:

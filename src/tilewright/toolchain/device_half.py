@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.toolchain.hostcode import blank_host_code, find_device_macros
-from tilewright.toolchain.hostheaders import host_headers
+from tilewright.toolchain.hostheaders import host_headers, library_headers
 from tilewright.toolchain.includes import Includes
 from tilewright.toolchain.source import Source
 
@@ -43,6 +43,8 @@ def device_half(source: Source, includes: Includes) -> DeviceHalf:
     macros = find_device_macros(text for _, text in own.values())
     split = blank_host_code(source.text, device_macros=macros)
     headers = {name: text for name, text in host_headers().items() if name not in own}
+    for text in (source.text, *(text for _, text in own.values())):
+        headers |= library_headers(text)
     left_out: dict[str, str] = {}
     for spelled, (name, text) in own.items():
         half = blank_host_code(text, device_macros=macros)

@@ -36,8 +36,8 @@ _ALIASES = {
         "libraries.h",
     ),
 }
-# Headers that host code alone uses. Source: the C++ standard's list of headers; the host libraries
-# of the CUDA toolkit; what extensions of PyTorch and NVIDIA's samples include.
+# Headers that host code alone uses. Source: the lists of headers of the C++ standard and of POSIX;
+# the host libraries of the CUDA toolkit; NVIDIA's samples.
 _EMPTY = """
 array atomic bitset cassert cctype cerrno charconv chrono complex concepts condition_variable
 csignal cstdarg cstdio cstring ctime cwchar deque exception execution filesystem format
@@ -46,21 +46,24 @@ iterator list locale map memory memory_resource mutex new numbers numeric option
 random ranges ratio regex set shared_mutex span sstream stack stdexcept streambuf string
 string_view strstream system_error thread tuple typeindex typeinfo unordered_map unordered_set
 valarray variant vector version
-assert.h ctype.h errno.h fcntl.h getopt.h malloc.h memory.h mpi.h omp.h pthread.h signal.h
-stdbool.h stdio.h string.h strings.h time.h unistd.h windows.h
-sys/mman.h sys/stat.h sys/time.h
-nvml.h nvrtc.h device_launch_parameters.h nvToolsExt.h nvToolsExtCudaRt.h
-nvtx3/nvToolsExt.h nvtx3/nvToolsExtCudaRt.h nvtx3/nvtx3.hpp
-cuda_profiler_api.h
+assert.h ctype.h errno.h locale.h malloc.h memory.h setjmp.h signal.h stdarg.h stdbool.h stdio.h
+string.h strings.h time.h wchar.h
+arpa/inet.h dirent.h dlfcn.h execinfo.h fcntl.h getopt.h glob.h libgen.h netdb.h netinet/in.h
+poll.h pthread.h sched.h sys/ioctl.h sys/mman.h sys/param.h sys/resource.h sys/socket.h sys/stat.h
+sys/time.h sys/wait.h syslog.h unistd.h windows.h
+immintrin.h emmintrin.h xmmintrin.h x86intrin.h mpi.h omp.h
+cuda_profiler_api.h device_launch_parameters.h nvml.h nvrtc.h nvToolsExt.h nvToolsExtCudaRt.h
 helper_cuda.h helper_functions.h helper_string.h helper_timer.h
-thrust/copy.h thrust/device_ptr.h thrust/device_vector.h thrust/execution_policy.h thrust/fill.h
-thrust/functional.h thrust/generate.h thrust/host_vector.h thrust/reduce.h thrust/scan.h
-thrust/sequence.h thrust/sort.h thrust/transform.h
-torch/all.h torch/extension.h torch/library.h torch/python.h torch/script.h torch/torch.h
-torch/types.h ATen/ATen.h ATen/cuda/CUDAContext.h ATen/cuda/Exceptions.h
-c10/cuda/CUDAException.h c10/cuda/CUDAGuard.h c10/cuda/CUDAStream.h
-pybind11/pybind11.h pybind11/numpy.h pybind11/stl.h
 """
+# Folders of headers that are whole libraries of host code.
+_LIBRARIES = (
+    *("absl", "ATen", "benchmark", "boost", "c10", "Eigen", "gtest", "nvtx3", "opencv2"),
+    *("pybind11", "thrust", "torch"),
+)
+_PYTORCH = ("ATen/", "c10/", "torch/")
+_LIBRARY_INCLUDE = re.compile(
+    rf'^[ \t]*#[ \t]*include[ \t]*[<"]((?:{"|".join(_LIBRARIES)})/[^>"\n]+)[>"]', re.MULTILINE
+)
 # What nvcc includes before the first line of every file, and what comes in with that.
 IMPLICIT_HEADER = "tilewright/implicit.h"
 _IMPLICIT = (
@@ -80,6 +83,15 @@ def host_headers() -> Mapping[str, str]:
     empty = dict.fromkeys(_EMPTY.split(), "")
     implicit = "".join(f"#include <{name}>\n" for name in _IMPLICIT)
     return MappingProxyType(empty | full | aliases | {IMPLICIT_HEADER: implicit})
+
+
+def library_headers(text: str) -> dict[str, str]:
+    """Return stand-ins for the headers of host libraries that a text includes.
+
+    PyTorch's bring CUDA's half precision with them, as cuBLAS's do; the others are empty.
+    """
+    names = _LIBRARY_INCLUDE.findall(text)
+    return {name: "#include <cublas_v2.h>\n" if name.startswith(_PYTORCH) else "" for name in names}
 
 
 @functools.cache
