@@ -199,6 +199,16 @@ def write_json(path: str | Path, payload: Mapping[str, object]) -> None:
         text = json.dumps(payload, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise TilewrightError(f"cannot write {target}: not plain JSON values: {error}") from error
+    write_text(target, text)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write `text` to `path`, whole or not at all.
+
+    Raises:
+        TilewrightError: the path cannot be written, with the reason; an old file is untouched.
+    """
+    target = Path(path)
     temporary: str | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -131,19 +131,25 @@ def test_ldmatrix_x4_gives_the_a_fragment_of_m16n8k16() -> None:
     assert loaded == a.layout.indices()
 
 
-# The swizzle modes' figures, in pieces of 16 bytes: which piece lies at each place of a line, for
-# the lines of a pattern. 64 B: two lines of each; 32 B: four.
-FIGURES = {
-    0: [list(range(8))] * 8,
-    32: [[p ^ (line >> 2 & 1) for p in range(8)] for line in range(8)],
-    64: [[p ^ (line >> 1 & 3) for p in range(8)] for line in range(8)],
-    128: [[p ^ line for p in range(8)] for line in range(8)],
+# CUDA C++ Programming Guide, the table of swizzle modes: with `smem[y][x]` in pieces of 16 bytes
+# and rows y as long as the span, piece x lies at x ^ this; the bytes after which it repeats.
+MODES = {
+    32: (lambda y: y // 4 % 2, 256),
+    64: (lambda y: y // 2 % 4, 512),
+    128: (lambda y: y % 8, 1024),
 }
 
 
-def test_the_pieces_of_a_line_change_places_by_its_number() -> None:
-    assert FIGURES[128][1] == [1, 0, 3, 2, 5, 4, 7, 6]
-    assert FIGURES[64][2] == [1, 0, 3, 2, 5, 4, 7, 6]
+@pytest.mark.parametrize("span", MODES)
+def test_swizzle_modes_are_those_of_the_programming_guide(span: int) -> None:
+    moved, period = MODES[span]
+    swizzle = byte_swizzle(span)
+    assert swizzle.period == period
+    for y in range(64):
+        for x in range(span // 16):
+            for byte in (0, 15):
+                assert swizzle(y * span + x * 16 + byte) == y * span + (x ^ moved(y)) * 16 + byte
+    assert [byte_swizzle(0)(n) for n in range(2048)] == list(range(2048))
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
@@ -155,8 +161,9 @@ def test_atoms_are_the_canonical_layouts_of_the_ptx_isa(span: int, bits: int) ->
         along_k = ((8, (t, pieces)), (pieces * t, (1, t)))
         along_mn = (((t, pieces), 8), ((1, t), pieces * t))
         plain = Layout(*(along_k if k_major else along_mn))
-        assert atom.shape == tuple(size if isinstance(size, int) else t * pieces
-                                   for size in plain.shape)
+        assert atom.shape == tuple(
+            size if isinstance(size, int) else t * pieces for size in plain.shape
+        )
         expected = [byte_swizzle(span)(e * bits // 8) * 8 // bits for e in plain.indices()]
         assert atom.indices() == expected
         assert is_contiguous(atom)
@@ -174,10 +181,10 @@ def test_a_box_is_packed_innermost_first_and_swizzled_by_bytes() -> None:
     # Row 3, piece 2 of a row of 8: line 3 of the pattern, piece 2 ^ 3 = 1.
     assert box(16, 3) == 64 * 3 + 8 * 1
     assert equivalent(tma_box((64, 8), 16, 128).layout, Layout((64, 8)))
-    # Rows of 32 bytes, four a line: row 5 is in line 1 (no change), row 17 in line 4.
+    # Rows of 32 bytes, four a line: row 5 lies in line 1, which exchanges pieces; row 17 in line 4.
     narrow = tma_box((8, 32), 32, 32)
-    assert narrow(0, 5) == 40
-    assert narrow(0, 17) == 17 * 8 + 4
+    assert narrow(0, 5) == 5 * 8 + 4
+    assert narrow(0, 17) == 17 * 8
     assert str(tma_box((4, 8, 2), 32)) == "Sw<0,4,3> o 0 o (4,8,2):(1,4,32)"
     for span, bits in ((32, 8), (64, 16), (128, 32), (128, 64)):
         assert is_contiguous(tma_box((span * 8 // bits, 64), bits, span))

@@ -19,6 +19,8 @@ from tilewright.cli.explain import explain
 from tilewright.cli.gpus import gpus
 from tilewright.cli.group import Group
 from tilewright.cli.ladder import ladder
+from tilewright.cli.layout import layout
+from tilewright.cli.layout_steps import Ordered
 from tilewright.cli.occupancy import occupancy
 
 app = typer.Typer(
@@ -51,5 +53,6 @@ def main(
 app.command()(ladder)
 app.command()(explain)
 app.command()(gpus)
+app.command(cls=Ordered)(layout)
 app.command()(occupancy)
 app.command()(doctor)

@@ -32,17 +32,28 @@ def check_json(target: str | None) -> None:
     """Refuse a --json file that cannot be written, before a long run rather than after it.
 
     Raises:
+        TilewrightError: as `check_file`.
+
+    """
+    if target != "-":
+        check_file("--json", target)
+
+
+def check_file(option: str, target: str | None) -> None:
+    """Refuse a file to write that cannot be written.
+
+    Raises:
         TilewrightError: the path is a folder, or is in one that may not be written to.
 
     """
-    if target is None or target == "-":
+    if target is None:
         return
     path = Path(target)
     if path.is_dir():
-        raise TilewrightError(f"--json {target}: that is a folder; give a file in it")
+        raise TilewrightError(f"{option} {target}: that is a folder; give a file in it")
     nearest = path if path.exists() else next(p for p in path.absolute().parents if p.exists())
     if not os.access(nearest, os.W_OK):
-        raise TilewrightError(f"--json {target}: {nearest} is not writable; give another file")
+        raise TilewrightError(f"{option} {target}: {nearest} is not writable; give another file")
 
 
 def output_json(document: Mapping[str, object], target: str) -> None:
@@ -52,18 +63,28 @@ def output_json(document: Mapping[str, object], target: str) -> None:
         TilewrightError: the file cannot be written.
 
     """
-    from tilewright.records import write_json
-
     text = json.dumps(document, indent=1, allow_nan=False)
     if target == "-":
         typer.echo(text)
-        return
-    check_json(target)
+    else:
+        output_text(text + "\n", "--json", target)
+
+
+def output_text(text: str, option: str, target: str) -> None:
+    """Write `text` to the file `target` that `option` named, all of it or nothing.
+
+    Raises:
+        TilewrightError: the file cannot be written.
+
+    """
+    from tilewright.records import write_text
+
+    check_file(option, target)
     path = Path(target)
     if path.exists() and not path.is_file():  # a device or a pipe: to write to, not to replace
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     else:
-        write_json(path, document)
+        write_text(path, text)
 
 
 def print_table(

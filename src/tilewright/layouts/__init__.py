@@ -7,6 +7,8 @@ operation's law, these raise a LayoutError that names the modes and the nearest 
 from tilewright.layouts.complement import complement
 from tilewright.layouts.composition import Tiler, composition
 from tilewright.layouts.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from tilewright.layouts.draw import draw, draw_thread_value
+from tilewright.layouts.drawing import Cell, Colouring, Drawing
 from tilewright.layouts.int_tuple import (
     Coordinate,
     IntTuple,
@@ -23,6 +25,7 @@ from tilewright.layouts.inverse import (
 )
 from tilewright.layouts.layout import Layout
 from tilewright.layouts.majors import column_major, k_major, like, mn_major, ordered, row_major
+from tilewright.layouts.memory import Memory
 from tilewright.layouts.modes import (
     append,
     concat,
@@ -33,7 +36,7 @@ from tilewright.layouts.modes import (
     select,
     take,
 )
-from tilewright.layouts.parsing import parse, parse_layout, parse_tiler
+from tilewright.layouts.parsing import parse, parse_layout, parse_swizzle, parse_tiler
 from tilewright.layouts.predicates import is_contiguous, is_injective, is_surjective
 from tilewright.layouts.product import (
     blocked_product,
@@ -50,10 +53,14 @@ from tilewright.layouts.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 __all__ = [
     "AnyLayout",
+    "Cell",
+    "Colouring",
     "ComposedLayout",
     "Coordinate",
+    "Drawing",
     "IntTuple",
     "Layout",
+    "Memory",
     "Swizzle",
     "Tiler",
     "append",
@@ -67,6 +74,8 @@ __all__ = [
     "congruent",
     "crd2idx",
     "downcast",
+    "draw",
+    "draw_thread_value",
     "equivalent",
     "filter",
     "flat_divide",
@@ -88,6 +97,7 @@ __all__ = [
     "ordered",
     "parse",
     "parse_layout",
+    "parse_swizzle",
     "parse_tiler",
     "prepend",
     "raked_product",

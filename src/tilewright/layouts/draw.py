@@ -15,7 +15,7 @@ from tilewright.layouts.int_tuple import IntTuple, elements, idx2crd, leaves, pr
 from tilewright.layouts.layout import Layout
 from tilewright.layouts.legend import bank_notes, legend, number_range, size_note
 from tilewright.layouts.recast import recast
-from tilewright.layouts.shared import Memory
+from tilewright.layouts.memory import Memory
 from tilewright.layouts.swizzle import AnyLayout
 
 MAX_CELLS = 1 << 14

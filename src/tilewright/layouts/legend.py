@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilewright.layouts.drawing import CLASSES, Cell, Colouring
-from tilewright.layouts.shared import Memory
+from tilewright.layouts.memory import Memory
 
 
 def number_range(first: int, last: int) -> str:

@@ -63,6 +63,21 @@ def parse_tiler(text: str) -> Tiler:
     return tiler
 
 
+def parse_swizzle(text: str) -> Swizzle:
+    """Read a swizzle alone.
+
+    >>> print(parse_swizzle("Sw<3,4,3>"))
+    Sw<3,4,3>
+
+    Raises:
+        LayoutError: text that is no swizzle, with a caret under the character.
+    """
+    reader = _Reader(text)
+    swizzle = reader.swizzle()
+    reader.end()
+    return swizzle
+
+
 class _Reader:
     """A cursor over the text; each method reads one thing and leaves the cursor behind it."""
 
@@ -72,9 +87,9 @@ class _Reader:
 
     def any_layout(self) -> AnyLayout:
         start = self._skip()
-        if not any(self.text.startswith(name, start) for name in _SWIZZLES):
+        if not self.text.startswith(_SWIZZLES, start):
             return self.layout()
-        swizzle = self._swizzle()
+        swizzle = self.swizzle()
         self._then("a swizzle needs a layout behind it, as in Sw<3,4,3> o (8,64):(64,1)")
         offset = 0
         if self._offset_ahead():
@@ -115,8 +130,10 @@ class _Reader:
         except LayoutError as error:
             self._fail(str(error), start)
 
-    def _swizzle(self) -> Swizzle:
-        start = self.at
+    def swizzle(self) -> Swizzle:
+        start = self._skip()
+        if not self.text.startswith(_SWIZZLES, start):
+            self._fail("expected Sw<bits,base,shift>")
         self.at = self.text.index("<", start) + 1
         numbers = [self._integer("the number of bits")]
         for what in ("the base", "the shift"):

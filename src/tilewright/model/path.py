@@ -31,7 +31,7 @@ def typical_path(
         for block in cfg.blocks
     ]
     counts[0] = counts[1] if len(counts) > 1 else 0
-    edges = profile.edges
+    edges = _edges(cfg, counts, profile.edges)
     leaving = _leaving(cfg, edges, counts, most_trips)
     path: list[int] = []
     credit: dict[tuple[int, int], float] = {}
@@ -104,3 +104,27 @@ def _leaving(
             if a in inside and b not in inside and flow > 0 and (a, b) not in found:
                 found[a, b] = min(1.0, flow / (counts[a] * cut))
     return found
+
+
+def _edges(
+    cfg: Cfg, counts: Sequence[int], known: Mapping[tuple[int, int], int]
+) -> dict[tuple[int, int], int]:
+    """Return how often every edge was taken: those not known are what is left of their blocks."""
+    edges = {edge: count for edge, count in known.items()}
+    missing = [(a, b) for a, block in enumerate(cfg.blocks) for b in block.successors]
+    missing = [edge for edge in missing if edge not in edges]
+    while missing:
+        solved = {}
+        for a, b in missing:
+            out = [(a, c) for c in cfg.blocks[a].successors]
+            into = [(c, b) for c in cfg.blocks[b].predecessors]
+            for others, count, exact in ((into, counts[b], True), (out, counts[a], not cfg.blocks[a].leaves)):
+                if exact and all(e in edges for e in others if e != (a, b)):
+                    rest = count - sum(edges[e] for e in others if e != (a, b))
+                    solved[a, b] = max(rest, 0)
+                    break
+        if not solved:
+            solved = dict.fromkeys(missing, 0)
+        edges.update(solved)
+        missing = [edge for edge in missing if edge not in edges]
+    return edges
