@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,19 +21,12 @@ from tilewright.cli.output import (
 from tilewright.errors import LayoutError
 
 if TYPE_CHECKING:
-    from tilewright.layouts import AnyLayout, Drawing, Layout, Memory
+    from tilewright.layouts import Colouring, Drawing, Layout, Memory
 
 # What TMA and ldmatrix move at a time, and a swizzle of shared memory keeps together.
 _PIECE_BITS = 128
 
-
-class By(str, Enum):
-    """What the colours of a picture stand for."""
-
-    index = "index"
-    thread = "thread"
-    value = "value"
-    bank = "bank"
+_COLOURS: tuple[Colouring, ...] = ("index", "thread", "value", "bank")
 
 
 def layout(
@@ -46,8 +38,11 @@ def layout(
         ),
     ] = None,
     by: Annotated[
-        By | None,
-        typer.Option(help="What colours stand for; default: index, or thread where there are any."),
+        str | None,
+        typer.Option(
+            help=f"What colours stand for: {', '.join(_COLOURS)}; default: index, or thread where "
+            "there are any."
+        ),
     ] = None,
     bits: Annotated[int, typer.Option(help="Bits of an element.")] = 32,
     banks: Annotated[int, typer.Option(help="Banks of shared memory, 32 bits each.")] = 32,
@@ -111,16 +106,17 @@ def layout(
     check_json(json)
     check_file("--svg", svg)
     check_file("--html", html)
+    colours = _colouring(by)
     from tilewright.layouts import Memory
 
-    start, tile = _start(text, thread_value, instruction)
-    done = steps(start, ctx, bits)
+    first, tile = _first(text, thread_value, instruction)
+    done = steps(first, ctx, bits)
     if tile is not None and access is not None:
         raise LayoutError("--access draws pieces of memory, not what threads hold: leave it out")
     if swizzle and access is None:
         access = _PIECE_BITS
     memory = Memory(bits=bits, banks=banks)
-    drawings = _drawn(done, tile, by, memory, access)
+    drawings = _drawn(done, tile, colours, memory, access)
     if svg is not None:
         from tilewright.report.layout_svg import svg_picture
 
@@ -135,9 +131,18 @@ def layout(
         _print(drawings)
 
 
-def _start(
+def _colouring(by: str | None) -> Colouring | None:
+    for known in _COLOURS:
+        if by == known:
+            return known
+    if by is not None:
+        raise LayoutError(f"--by {by!r}: choose one of {', '.join(_COLOURS)}")
+    return None
+
+
+def _first(
     text: str | None, thread_value: str | None, instruction: str | None
-) -> tuple[AnyLayout, Layout | None]:
+) -> tuple[Step, Layout | None]:
     """Return the layout to start from, and the tile of a thread-value layout."""
     from tilewright.layouts import parse, parse_layout
 
@@ -148,29 +153,35 @@ def _start(
             )
         from tilewright.cli.fragments import held
 
-        return held(instruction)
+        found = held(instruction)
+        return Step(instruction, found.layout), found.tile
     if text is None:
         raise LayoutError("no layout: give one, such as '(4,8):(8,1)', or --instruction")
-    return parse(text), None if thread_value is None else parse_layout(thread_value)
+    tile = None if thread_value is None else parse_layout(thread_value)
+    return Step("layout", parse(text)), tile
 
 
 def _drawn(
-    done: Sequence[Step], tile: Layout | None, by: By | None, memory: Memory, access: int | None
+    done: Sequence[Step],
+    tile: Layout | None,
+    by: Colouring | None,
+    memory: Memory,
+    access: int | None,
 ) -> list[Drawing]:
     """Draw each step; what threads hold is the last one's to show."""
     from tilewright.layouts import draw, draw_thread_value
 
     owned = tile is not None
-    plain = "index" if by is None or (owned and by in (By.thread, By.value)) else by.value
+    plain: Colouring = "index" if by is None or (owned and by in ("thread", "value")) else by
     drawings = [
         draw(step.layout, by=plain, memory=memory, access=access, caption=step.caption)
         for step in (done[:-1] if owned else done)
     ]
     if tile is not None:
         last = done[-1]
-        colours = "thread" if by is None else by.value
+        shown = by or "thread"
         drawings.append(
-            draw_thread_value(last.layout, tile, by=colours, memory=memory, caption=last.caption)
+            draw_thread_value(last.layout, tile, by=shown, memory=memory, caption=last.caption)
         )
     return drawings
 
@@ -183,14 +194,17 @@ def _print(drawings: Sequence[Drawing]) -> None:
     console = Console(
         width=min(WIDTH, Console().width) if sys.stdout.isatty() else WIDTH, highlight=False
     )
+    coloured = console.color_system is not None and not console.no_color
     for number, drawing in enumerate(drawings):
         if number:
             typer.echo("")
         print_note(f"{drawing.caption}: {drawing.layout}")
         for line in layout_lines(drawing, console.width):
+            if not coloured:
+                line.rstrip()
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
         typer.echo("")
-        if console.color_system is not None and not console.no_color:
+        if coloured:
             console.print(legend_line(drawing))
         for note in drawing.notes:
             print_note(note)

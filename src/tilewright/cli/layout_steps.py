@@ -33,8 +33,8 @@ class Step(NamedTuple):
     layout: AnyLayout
 
 
-def steps(start: AnyLayout, ctx: typer.Context, bits: int) -> list[Step]:
-    """Return the layout to start from, and what each operation of the command line makes of it.
+def steps(first: Step, ctx: typer.Context, bits: int) -> list[Step]:
+    """Return the step to start from, and what each operation of the command line makes of it.
 
     Units: bits an element, for the swizzles of the hardware.
 
@@ -43,7 +43,7 @@ def steps(start: AnyLayout, ctx: typer.Context, bits: int) -> list[Step]:
             message starts with the option.
     """
     operands = {name: iter(ctx.params[name] or ()) for name in _OPERATIONS if name != "coalesce"}
-    done = [Step("layout", start)]
+    done = [first]
     for name in ctx.meta[_ORDER]:
         if name not in _OPERATIONS:
             continue

@@ -29,8 +29,11 @@ def sectors(rows: Integers, size: int) -> Integers:
 
 
 def least_sectors(rows: Integers, size: int) -> Integers:
-    """Count the sectors that hold as many distinct elements side by side."""
-    return -(-_distinct(rows) * size // SECTOR_BYTES)
+    """Count the sectors of as many bytes side by side, or those touched, if fewer.
+
+    Lanes that share an address need no more than that: a uniform load is at its best.
+    """
+    return np.minimum(sectors(rows, size), LANES * size // SECTOR_BYTES)
 
 
 def wavefronts(rows: Integers, size: int, *, load: bool) -> Integers:

@@ -14,8 +14,8 @@ from tilewright.layouts.drawing import CLASSES, Cell, Colouring, Drawing
 from tilewright.layouts.int_tuple import IntTuple, elements, idx2crd, leaves, product, text
 from tilewright.layouts.layout import Layout
 from tilewright.layouts.legend import bank_notes, legend, number_range, size_note
-from tilewright.layouts.recast import recast
 from tilewright.layouts.memory import Memory
+from tilewright.layouts.recast import recast
 from tilewright.layouts.swizzle import AnyLayout
 
 MAX_CELLS = 1 << 14
@@ -49,9 +49,11 @@ def draw(
             f"colour by {by}: {layout} maps coordinates to indices and names no {by}s; draw it as "
             "a thread-value layout, or colour by index or bank"
         )
+    name, what = str(layout), "cells"
     if access is not None:
         layout = recast(layout, memory.bits, access)
         memory = Memory(bits=access, banks=memory.banks)
+        what = f"pieces of {access} bits, {layout}"
     grid = _Grid.of(layout)
     span = max(grid.indices) + 1
     cells = []
@@ -69,13 +71,12 @@ def draw(
                 colour=bank_class if by == "bank" else index_class,
             )
         )
-    what = "cells" if access is None else f"pieces of {access} bits"
     notes = [size_note(grid.rows, grid.columns, grid.indices, what)]
     if len(elements(layout.shape)) > 2:
         notes.append("Rows: mode 0. Columns: the other modes, the first of them fastest.")
     if by == "bank":
         notes += bank_notes(cells, memory)
-    return grid.drawing(cells, by, legend(cells, by, memory), notes, caption, str(layout))
+    return grid.drawing(cells, by, legend(cells, by, memory), notes, caption, name)
 
 
 def draw_thread_value(

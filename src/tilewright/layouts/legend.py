@@ -16,7 +16,7 @@ def number_range(first: int, last: int) -> str:
 def size_note(rows: int, columns: int, indices: Sequence[int], what: str) -> str:
     """Say how large the grid is, and whether its indices repeat or leave holes."""
     distinct, top = len(set(indices)), max(indices)
-    parts = [f"{rows} × {columns} {what}, indices {min(indices)} to {top}"]
+    parts = [f"{rows} × {columns} {what}: indices {min(indices)} to {top}"]
     if distinct < len(indices):
         parts.append(f"only {distinct} of them distinct")
     if holes := top + 1 - distinct:

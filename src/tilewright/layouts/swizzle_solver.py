@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import LayoutError
-from tilewright.layouts.banks import BANKS, LANES, WORD_BYTES, Integers
+from tilewright.layouts.banks import BANKS, LANES, WORD_BYTES, Integers, wavefronts
 from tilewright.layouts.banks import least_wavefronts as least
-from tilewright.layouts.banks import wavefronts
-from tilewright.layouts.layout import Layout
 from tilewright.layouts.swizzle import AnyLayout, Swizzle
 
 LINE_BITS = 8 * BANKS * WORD_BYTES
@@ -88,10 +86,10 @@ class Solution:
         return next(c for c in self.candidates if not c.swizzle)
 
     def __str__(self) -> str:
-        tried = f"of {len(self.candidates)} of {self.family}"
+        among = f"among {len(self.candidates)} ({self.family})"
         if self.best.conflict_free:
-            return f"{self.best}, the cheapest without conflicts {tried}"
-        return f"{self.best}, the fewest {tried}: none is without conflicts"
+            return f"{self.best}, the cheapest without conflicts {among}"
+        return f"{self.best}, the fewest {among}: none is without conflicts"
 
 
 def solve(
@@ -102,12 +100,15 @@ def solve(
     The family: 0 to `most_pad` elements after each row; and every Swizzle(b, m, s) of element
     indices, s >= b, that keeps the largest vector whole, moves banks, and reads bits of the tile.
 
+    >>> from tilewright.layouts import Layout
     >>> column = SharedAccess(name="column", layout=Layout((32, 32), (32, 1)), load=True)
     >>> line = SharedAccess(name="row", layout=Layout((32, 32), (1, 32)), load=False)
     >>> found = solve([column, line], rows=32, row=32, bits=32)
-    >>> print(found.plain, found.best_padding, found.best, sep="\\n")
+    >>> print(found.plain)
     pad 0 (+0 bytes): 1056 of 64 wavefronts
+    >>> print(found.best_padding)
     pad 1 (+128 bytes): 64 of 64 wavefronts
+    >>> print(found.best)
     Sw<5,0,5> (+0 bytes): 64 of 64 wavefronts
 
     Units: bits an element, `row`, `most_pad` elements.
@@ -123,7 +124,7 @@ def solve(
     found = [_judge(tables, (rows, row), bits, *member) for member in family]
     kept = [candidate for candidate in found if candidate is not None]
     return Solution(
-        family=f"pads 0 to {most_pad} and swizzles of vectors of {vector}",
+        family=f"pads of 0 to {most_pad}, swizzles that keep {vector} together",
         candidates=tuple(sorted(kept, key=_cost)),
         refused=len(found) - len(kept),
     )

@@ -19,7 +19,22 @@ _PIPES: Mapping[str, frozenset[str]] = {
     "tensor": frozenset(["HMMA", "IMMA", "DMMA", "QMMA", "BMMA", "OMMA"]),
     "uniform": frozenset(["R2UR", "REDUX", "VOTEU", "CREDUX"]),
     "branch": frozenset(
-        ["BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "NOP", "YIELD", "KILL", "NANOSLEEP"]
+        [
+            "BRA",
+            "BRX",
+            "JMP",
+            "CALL",
+            "RET",
+            "EXIT",
+            "BSSY",
+            "BSYNC",
+            "BREAK",
+            "WARPSYNC",
+            "NOP",
+            "YIELD",
+            "KILL",
+            "NANOSLEEP",
+        ]
     ),
     "shared": frozenset(["LDS", "STS", "LDSM", "STSM", "ATOMS"]),
     "global": frozenset(["LDG", "STG", "LD", "ST", "LDL", "STL", "ATOM", "ATOMG", "RED", "LDGSTS"]),

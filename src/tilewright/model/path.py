@@ -118,7 +118,10 @@ def _edges(
         for a, b in missing:
             out = [(a, c) for c in cfg.blocks[a].successors]
             into = [(c, b) for c in cfg.blocks[b].predecessors]
-            for others, count, exact in ((into, counts[b], True), (out, counts[a], not cfg.blocks[a].leaves)):
+            for others, count, exact in (
+                (into, counts[b], True),
+                (out, counts[a], not cfg.blocks[a].leaves),
+            ):
                 if exact and all(e in edges for e in others if e != (a, b)):
                     rest = count - sum(edges[e] for e in others if e != (a, b))
                     solved[a, b] = max(rest, 0)

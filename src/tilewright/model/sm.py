@@ -12,6 +12,7 @@ Every cycle that a warp waits is charged to one reason, by the names that the pr
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,11 @@ from tilewright.model.traffic import Hits
 PARTITIONS = 4
 _NEVER = float("inf")
 _MEMORY = frozenset({"shared", "global", "shuffle"})
+# Pipes whose instructions touch nothing outside their partition, and give results in fixed time.
+_PLAIN = frozenset({"fma", "alu", "imad", "uniform"})
+_LONGEST_SPAN = 64
+# Pipes that are reached through the queue of the memory unit.
+_QUEUED = frozenset({"shared", "shuffle", "constant", "special", "xu"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +52,29 @@ class _Warp:
     ready: float = 0.0  # when the stall count and the scoreboards let the next instruction issue
     reason: str = "wait"  # what it waits for until then
     issued_at: float = -1.0
-    blocked: str = "not_selected"  # what kept it from issuing once it was ready
+    held: float = 0.0  # until when its wait since it was ready is charged, and how much of it is
+    charged: float = 0.0
     boards: list[float] = field(default_factory=lambda: [0.0] * 6)
     owners: list[str] = field(default_factory=lambda: ["long_scoreboard"] * 6)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Plain instructions of a path that one warp issues one after the other, and the cycles it takes.
+
+    The warp that issued last goes first, so nothing comes between them but register bank conflicts.
+    """
+
+    operations: tuple[Operation, ...]
+    pipes: tuple[tuple[str, int], ...]
+    times: dict[tuple[int, int], tuple[int, int, int]]
 
 
 @dataclass(slots=True)
 class _Partition:
     warps: list[int]
     last: int = -1
+    until: float = 0.0  # issues a span
     pipes: dict[str, float] = field(default_factory=dict)
     banks: list[float] = field(default_factory=lambda: [0.0, 0.0])
     near: deque[float] = field(default_factory=deque)  # when queued shared accesses start
@@ -97,6 +117,7 @@ class Sm:
         self.busy: dict[str, float] = {}
         self.end = 0.0
         self.issued = 0
+        self.spans = _spans(operations, path, machine)
         self._woken: set[int] = set()
         self._wake_at = 0.0
         self.next: dict[int, float] = {}
@@ -126,54 +147,97 @@ class Sm:
 
     def _step(self, now: float, partition: _Partition) -> float | None:
         """Issue one instruction if a warp can; return when to look again."""
+        if now < partition.until:
+            return partition.until
         soonest = _NEVER
         chosen = -1
         order = partition.warps
         if partition.last in order and partition.last != order[0]:
             order = [partition.last, *[w for w in order if w != partition.last]]
+        full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
         for number in order:
             warp = self.warps[number]
             if warp.ready > now:
-                soonest = min(soonest, warp.ready)
+                if warp.ready < soonest:
+                    soonest = warp.ready
                 continue
-            free, why = self._free_at(now, partition, self.operations[self.path[warp.at]])
+            op = self.operations[self.path[warp.at]]
+            taken = full.get(op.pipe)
+            if taken is None:
+                taken = self._taken_until(now, partition, op.pipe)
+                if taken[0] > now:
+                    full[op.pipe] = taken
+            free, why = taken
             if free <= now:
-                chosen = number
-                break
-            soonest = min(soonest, free)
-            if why == "dispatch_stall":  # the one that was picked waits for its operands
-                warp.blocked = why
-                for other in order:
-                    if self.warps[other].ready > now:
-                        soonest = min(soonest, self.warps[other].ready)
-                return max(free, now + 1)
-            warp.blocked = why
+                behind = self._operands_at(partition, op)
+                if behind <= now:
+                    chosen = number
+                    break
+                # It was picked, and holds the partition up until its operands are read.
+                self._hold(warp, now, behind, "dispatch_stall")
+                return math.ceil(behind)
+            self._hold(warp, now, free, why)
+            if free < soonest:
+                soonest = free
         if chosen < 0:
-            return soonest
+            return soonest if soonest == _NEVER else math.ceil(soonest)
+        span = self.spans.get(self.warps[chosen].at)
+        if span is not None:
+            return self._issue_span(now, partition, chosen, span)
         self._issue(now, partition, chosen)
         return now + 1 if partition.warps else None
 
-    def _free_at(self, now: float, partition: _Partition, op: Operation) -> tuple[float, str]:
-        """When the pipe, the queue and the register banks take an operation, and which is last."""
-        pipe = partition.pipes.get(op.pipe, 0.0)
-        if pipe > now:
-            return pipe, "math_pipe_throttle"
-        if op.pipe in ("shared", "shuffle", "constant", "special", "xu"):
-            queue, why = partition.near, "mio_throttle"
-        elif op.pipe == "global":
+    def _issue_span(self, now: float, partition: _Partition, number: int, span: _Span) -> float:
+        warp = self.warps[number]
+        self._charge(warp, now)
+        length = len(span.operations)
+        behind = [max(math.ceil(bank - now), 0) for bank in partition.banks]
+        cycles, first, second = _span_time(span, behind[0], behind[1], self.machine)
+        late = cycles - length
+        if late:
+            self.stalls["dispatch_stall"] = self.stalls.get("dispatch_stall", 0.0) + late
+        self.issued += length
+        partition.last = number
+        partition.until = end = now + cycles
+        partition.banks[:] = [end + first, end + second]
+        for pipe, worked in span.pipes:
+            partition.pipes[pipe] = end - 1 + self.machine.interval.get(pipe, 1)
+            self.busy[pipe] = self.busy.get(pipe, 0.0) + worked
+        warp.at += length
+        warp.issued_at, warp.charged = end - 1, 0.0
+        warp.ready, warp.reason = end - 1 + span.operations[-1].stall, "wait"
+        self._wait_for_boards(warp)
+        return end
+
+    def _taken_until(self, now: float, partition: _Partition, pipe: str) -> tuple[float, str]:
+        """When a pipe and its queue take another instruction, and what keeps them."""
+        free = partition.pipes.get(pipe, 0.0)
+        if free > now:
+            return free, "math_pipe_throttle"
+        if pipe == "global":
             queue, why = partition.far, "lg_throttle"
+        elif pipe in _QUEUED:
+            queue, why = partition.near, "mio_throttle"
         else:
-            queue, why = None, ""
-        if queue is not None:
-            while queue and queue[0] <= now:
-                queue.popleft()
-            if len(queue) >= self.machine.queue:
-                return queue[0], why
+            return now, ""
+        while queue and queue[0] <= now:
+            queue.popleft()
+        return (queue[0], why) if len(queue) >= self.machine.queue else (now, "")
+
+    def _operands_at(self, partition: _Partition, op: Operation) -> float:
+        """When the register banks are no more than a cycle behind."""
         banks = partition.banks
-        behind = max(banks[0] if op.reads[0] else 0.0, banks[1] if op.reads[1] else 0.0)
-        if behind > now + 1:
-            return behind - 1, "dispatch_stall"
-        return now, ""
+        first = banks[0] if op.reads[0] else 0.0
+        second = banks[1] if op.reads[1] else 0.0
+        return max(first, second) - 1
+
+    def _hold(self, warp: _Warp, now: float, until: float, why: str) -> None:
+        """Charge a ready warp's wait for a pipe, a queue or operands."""
+        since = max(now, warp.held)
+        if until > since:
+            self.stalls[why] = self.stalls.get(why, 0.0) + until - since
+            warp.charged += until - since
+            warp.held = until
 
     def _issue(self, now: float, partition: _Partition, number: int) -> None:
         warp = self.warps[number]
@@ -193,7 +257,7 @@ class Sm:
             if board >= 0 and until >= warp.boards[board]:
                 warp.boards[board], warp.owners[board] = until, kind
         warp.at += 1
-        warp.issued_at, warp.blocked = now, "not_selected"
+        warp.issued_at, warp.charged = now, 0.0
         warp.ready, warp.reason = now + op.stall, "wait"
         if warp.at == len(self.path):
             partition.warps.remove(number)
@@ -311,10 +375,66 @@ class Sm:
         waited = max(min(warp.ready, now) - warp.issued_at - 1, 0.0)
         if waited:
             self.stalls[warp.reason] = self.stalls.get(warp.reason, 0.0) + waited
-        late = now - max(warp.ready, warp.issued_at + 1)
+        late = now - max(warp.ready, warp.issued_at + 1) - warp.charged
         if late > 0:
-            self.stalls[warp.blocked] = self.stalls.get(warp.blocked, 0.0) + late
+            self.stalls["not_selected"] = self.stalls.get("not_selected", 0.0) + late
 
 
 def _bits(size: int) -> int:
     return 32 if size <= 4 else 64 if size <= 8 else 128
+
+
+def _spans(
+    operations: Sequence[Operation], path: Sequence[int], machine: Machine
+) -> dict[int, _Span]:
+    """Return the spans of a path by where they start."""
+    found: dict[int, _Span] = {}
+    last = len(path) - 1
+    start = 0
+    while start < last:
+        end = start
+        while end < last and end - start < _LONGEST_SPAN and _plain(operations[path[end]]):
+            op = operations[path[end]]
+            if end > start and op.wait:
+                break
+            if end > start and op.pipe != "fma" and operations[path[end - 1]].pipe == op.pipe:
+                break
+            end += 1
+            if op.stall != 1:
+                break
+        if end - start > 1:
+            found[start] = _span([operations[i] for i in path[start:end]], machine)
+        start = max(end, start + 1)
+    return found
+
+
+def _plain(op: Operation) -> bool:
+    return op.pipe in _PLAIN and op.write_barrier < 0 and op.read_barrier < 0
+
+
+def _span(operations: Sequence[Operation], machine: Machine) -> _Span:
+    pipes: dict[str, int] = {}
+    for op in operations:
+        pipes[op.pipe] = pipes.get(op.pipe, 0) + machine.interval.get(op.pipe, 1)
+    return _Span(tuple(operations), tuple(pipes.items()), {})
+
+
+def _span_time(span: _Span, first: int, second: int, machine: Machine) -> tuple[int, int, int]:
+    """Time a span whose register banks are so many cycles behind: its cycles, and theirs after it.
+
+    A bank gives one register a cycle, and an instruction issues when its banks are no more than a
+    cycle behind.
+    """
+    found = span.times.get((first, second))
+    if found is None:
+        now, banks = 0, [first, second]
+        for op in span.operations:
+            late = max(banks[0] if op.reads[0] else 0, banks[1] if op.reads[1] else 0)
+            now = max(now, late - 1)
+            for bank in (0, 1):
+                if op.reads[bank]:
+                    banks[bank] = max(banks[bank], now) + op.reads[bank]
+            now += machine.interval["fma"] if op.pipe == "fma" else 1
+        found = (now, max(banks[0] - now, 0), max(banks[1] - now, 0))
+        span.times[first, second] = found
+    return found
