@@ -69,9 +69,10 @@ class PtxCounts:
 
     Warps that executed the same are one row: `weights` says how many there are. `lines` are the
     lines of all instructions; `executed` and `threads` say how often a warp, and its threads,
-    came to each. `parting` are the lines of branches that lanes of one warp may decide differently.
+    came to each, and `parted` how often the branch of a line sent its lanes different ways (to
+    n places: n - 1 times).
 
-    Shapes: lines [n]; weights, lanes [warps]; executed, threads [warps, n]. `lanes` are the
+    Shapes: lines [n]; weights, lanes [warps]; executed, threads, parted [warps, n]. `lanes` are the
     threads that a warp has (32, fewer in the last warp of a block).
     """
 
@@ -80,9 +81,9 @@ class PtxCounts:
     lanes: Integers
     executed: Integers
     threads: Integers
+    parted: Integers
     accesses: Mapping[AccessKey, AccessSums] = field(default_factory=dict)
     blocks: int
-    parting: frozenset[int] = frozenset()
 
     def joined(self, other: PtxCounts) -> PtxCounts:
         """Return the counts of both runs of one kernel."""
@@ -95,6 +96,7 @@ class PtxCounts:
             lanes=np.concatenate([self.lanes, other.lanes]),
             executed=np.concatenate([self.executed, other.executed]),
             threads=np.concatenate([self.threads, other.threads]),
+            parted=np.concatenate([self.parted, other.parted]),
             accesses=accesses,
             blocks=self.blocks + other.blocks,
         )

@@ -61,10 +61,13 @@ def test_warps_that_executed_the_same_are_one_row() -> None:
     )
     assert rows == [(16, 2, 0, 0), (32, 2, 3, 24), (32, 2, 3, 96)]
     assert counts.blocks == 2
-    # The early return decides lane by lane; the loop's trip count is the same for all.
+    # The early return parts the lanes of one warp of each block; no other branch does.
     body = parse(artifact.ptx).functions["k"].body
     guards = [i.ptx_line for i in body if i.opcode == "bra" and i.guard is not None]
-    assert counts.parting == {guards[0]}
+    place = counts.lines.tolist().index(guards[0])
+    assert (counts.weights @ counts.parted).tolist() == [
+        2 * (n == place) for n in range(len(counts.lines))
+    ]
 
 
 def test_accesses_are_counted_with_the_widths_given() -> None:

@@ -1,4 +1,4 @@
-"""Wavefronts and sectors of whole warps: the emulator's rules, which are held to readings of ncu."""
+"""Wavefronts and sectors of whole warps: the emulator's rules, which are held to ncu's."""
 
 import numpy as np
 import pytest

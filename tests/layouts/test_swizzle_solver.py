@@ -1,4 +1,4 @@
-"""The solver: known answers, a case without one, and every candidate counted again in plain code."""
+"""The solver: known answers, a case without one, and candidates counted again in plain code."""
 
 import doctest
 import random
@@ -90,7 +90,8 @@ def test_every_candidate_is_counted_right() -> None:
 
 
 def test_the_family_is_every_swizzle_that_moves_banks() -> None:
-    found = solve([ROW], rows=8, row=16, bits=32)
+    access = SharedAccess(name="x", layout=Layout((32, 4), (1, 32)), load=True)
+    found = solve([access], rows=8, row=16, bits=32)
     # 128 elements, 7 bits; targets below bit 5.
     expected = {
         (b, m, s)

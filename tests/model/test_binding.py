@@ -9,6 +9,7 @@ import pytest
 from tilewright.bench.explain import profile_kernel, profile_rung
 from tilewright.errors import LaunchError
 from tilewright.gpus import gpu
+from tilewright.kernels import Tile
 from tilewright.kernels.registry import rung
 from tilewright.launch import Argument, Launch
 from tilewright.model.profile import AccessCounts, Counted, Profile
@@ -224,3 +225,23 @@ def test_a_rung_multiplies_as_often_as_it_must(name: str, shape: tuple[int, int,
     assert threads(found, "FFMA") == expected
     assert found.provenance["global"] == "exact"
     assert not any("agree" in gap or "never" in gap for gap in found.gaps)
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    [
+        ("03", Tile(bm=16, bn=16, bk=16)),  # two tiles in one block of the PTX
+        ("04", Tile(bm=128, bn=128, bk=8, tm=16)),
+        ("05", Tile(bm=128, bn=256, bk=16, tm=8, tn=8)),
+        ("06", Tile(bm=128, bn=64, bk=32, tm=4, tn=4, unroll=1)),
+        # Nearly 200 loads of saved registers, with the lines of all kinds of loads.
+        ("08", Tile(bm=256, bn=256, bk=16, tm=4, tn=4, wm=64, wn=32, wniter=4, unroll=2)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_any_tile_multiplies_as_often_as_it_must(name: str, tile: Tile) -> None:
+    chosen = rung(name)
+    problem = Problem(m=512, n=512, k=256, alpha=0.5, beta=0.5)
+    found = profile_rung(chosen, problem, gpu("H200"), tile)
+    assert threads(found, "FFMA") == chosen.ffma_thread_instructions(problem, tile)
+    assert not found.gaps

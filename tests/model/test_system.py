@@ -36,6 +36,16 @@ def test_most_lines_of_a_block_outvote_one_that_was_moved() -> None:
     assert system.conflicts == [3]
 
 
+def test_most_lines_are_heard_before_one_that_the_machine_code_does_twice() -> None:
+    system = System(1)
+    system.add({"body": 2}, 64, label=1)
+    for line in (2, 3):
+        system.add({"body": 1}, 64, label=line)
+    system.propagate()
+    assert values(system) == {"body": [64]}
+    assert system.conflicts == [1]
+
+
 def test_fractions_and_negative_counts_are_conflicts() -> None:
     system = System(1)
     system.add({"a": 2}, 3, label=5)

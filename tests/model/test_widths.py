@@ -84,18 +84,25 @@ def test_every_ptx_access_has_its_machine_access_once() -> None:
     assert not any(image.gap for image in code.accesses)
 
 
-def loop_images(monkeypatch: pytest.MonkeyPatch, step: int, line: int, opcode: str) -> Images:
+def loop_images(
+    monkeypatch: pytest.MonkeyPatch,
+    step: int,
+    line: int,
+    opcode: str,
+    mark: str = "",
+    code: str = LOOP,
+) -> Images:
     """The loop with one machine load, which carries a line of the PTX."""
     listing = f"""\t.section\t.text.k,"ax",@progbits
 k:
 .L_x_1:
 \t//## File ".nv_debug_ptx_txt", line {line}
-        /*0000*/  {opcode} R4, [R2] ;
+        /*0000*/  {opcode} R4, [R2] {mark} ;
         /*0010*/  @P0 BRA `(.L_x_1) ;
         /*0020*/  EXIT ;
 """
     monkeypatch.setattr(widths, "disassemble", lambda _: parse_sass(listing))
-    return images(artifact_from_ptx(LOOP.replace("STEP", str(step)), "k"))
+    return images(artifact_from_ptx(code.replace("STEP", str(step)), "k"))
 
 
 def test_words_of_the_next_turns_of_a_loop_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +129,45 @@ def test_a_narrower_access_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     (narrow,) = loop_images(monkeypatch, 8, FIRST, "LDS.U8").accesses
     assert narrow.width == Width(1)
     assert narrow.gap is not None
+
+
+# A row read twice, with a store between that may change it.
+TWICE = """extern "C" __global__ void k(const float* x, float* y) {
+  __shared__ float a[8];
+  float sum = 0.0f;
+  for (int turn = 0; turn < 2; ++turn) {
+    if (threadIdx.x < 8) a[threadIdx.x] = x[8 * turn + threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < 8; ++i) sum = fmaf(a[i], a[i], sum);
+    __syncthreads();
+  }
+  y[threadIdx.x] = sum;
+}"""
+
+
+def test_the_neighbours_of_an_access_are_those_beside_it() -> None:
+    code = found(TWICE)
+    loads = [members for size, members in shared_loads(code) if size == 16]
+    assert len(loads) == 4
+    assert all(len(members) == 4 for members in loads)
+    lines = [line for i in code.accesses if i.width.size == 16 for line in i.members]
+    assert len(set(lines)) == 16
+    assert not any(image.gap for image in code.accesses)
+
+
+@pytest.mark.parametrize("mark", ["", '(*"SpillRefill"*)'])
+def test_a_saved_register_is_no_image_of_the_line_beside_it(
+    monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    assert not loop_images(monkeypatch, 8, FIRST, "LDL", mark).accesses
+
+
+def test_generic_accesses_are_told_from_saved_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = LOOP.replace("ld.shared.f32 %f1, [%r1]", "ld.f32 %f1, [%rd1]")
+    code = code.replace(".reg .b32", ".reg .b64 %rd<2>; .reg .b32")
+    assert len(loop_images(monkeypatch, 8, FIRST, "LDL", code=code).accesses) == 1
+    spill = '(*"SpillRefill"*)'
+    assert not loop_images(monkeypatch, 8, FIRST, "LDL", spill, code=code).accesses
 
 
 def test_the_widths_to_count_with_are_those_of_the_lines_with_an_access() -> None:

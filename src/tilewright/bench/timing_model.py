@@ -10,10 +10,12 @@ from tilewright.launch import Argument, Launch
 from tilewright.model.estimate import Estimate, estimate
 from tilewright.model.machine import machine
 from tilewright.model.profile import Profile
-from tilewright.model.traffic import Hit, Hits, Neighbours, line_hits
+from tilewright.model.traffic import Hit, Hits, Neighbours, line_hits, local_hits
 from tilewright.model.widths import images
-from tilewright.toolchain import Artifact
+from tilewright.toolchain import Artifact, resources
 from tilewright.toolchain.control import control_codes
+
+_LEAST_L1 = 16 << 10  # bytes of L1 that shared memory cannot take, about: assumed
 
 
 def estimate_launch(
@@ -22,9 +24,8 @@ def estimate_launch(
     """Return the modelled time of a launch that was profiled. Arrays in `args` are written."""
     found = images(artifact)
     hits = trace_hits(artifact, launch, args, profile, gpu)
-    by_index = {
-        image.index: hits[image.line] for image in found.accesses if image.line in hits
-    }
+    by_index = local_hits(profile, resources(artifact).local_bytes, _l1_bytes(profile, gpu))
+    by_index |= {image.index: hits[image.line] for image in found.accesses if image.line in hits}
     return estimate(
         profile, found.flow, control_codes(artifact), gpu, Hits(by_index=by_index)
     )
@@ -40,18 +41,29 @@ def trace_hits(
     below = here + columns if rows // 2 + 1 < rows else None
     sample = [block for block in (here, right, below) if block is not None]
     trace = trace_accesses(artifact, launch, args, sample=sample)
-    held = occupancy(
-        gpu=gpu,
-        threads=launch.threads,
-        registers=profile.registers,
-        shared_bytes=profile.shared_bytes,
-    )
-    resident = max(held.active_blocks, 1)
-    l1 = max(machine(gpu).l1_bytes - resident * profile.shared_bytes, 16 << 10) // resident
+    resident = _resident(profile, gpu)
     return line_hits(
         Neighbours(trace=trace, block=here, along_x=right, along_y=below),
         launch,
-        l1_bytes=l1,
+        l1_bytes=_l1_bytes(profile, gpu),
         l2_bytes=gpu.l2_bytes or 0,
         resident=resident * gpu.sm_count,
     )
+
+
+def _resident(profile: Profile, gpu: Gpu) -> int:
+    """Return the blocks that an SM runs at a time."""
+    held = occupancy(
+        gpu=gpu,
+        threads=profile.launch.threads,
+        registers=profile.registers,
+        shared_bytes=profile.shared_bytes,
+    )
+    return max(held.active_blocks, 1)
+
+
+def _l1_bytes(profile: Profile, gpu: Gpu) -> int:
+    """Return the L1 that one block has to itself: what shared memory leaves, in equal parts."""
+    resident = _resident(profile, gpu)
+    left = machine(gpu).l1_bytes - resident * profile.shared_bytes
+    return max(left, _LEAST_L1) // resident

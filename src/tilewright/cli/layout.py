@@ -194,7 +194,10 @@ def _print(drawings: Sequence[Drawing]) -> None:
     console = Console(
         width=min(WIDTH, Console().width) if sys.stdout.isatty() else WIDTH, highlight=False
     )
-    coloured = console.color_system is not None and not console.no_color
+    # With 16 colours some of the eight would fall together.
+    coloured = console.color_system in ("256", "truecolor") and not console.no_color
+    if not coloured:
+        console.no_color = True
     for number, drawing in enumerate(drawings):
         if number:
             typer.echo("")

@@ -82,7 +82,10 @@ def output_text(text: str, option: str, target: str) -> None:
     check_file(option, target)
     path = Path(target)
     if path.exists() and not path.is_file():  # a device or a pipe: to write to, not to replace
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise TilewrightError(f"{option} {target}: {error.strerror or error}") from error
     else:
         write_text(path, text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -161,13 +161,13 @@ class _Warps:
         warps = -(-launch.threads // 32)
         self._lanes = np.full(warps, 32, np.int64)
         self._lanes[-1] = launch.threads - 32 * (warps - 1)
-        self._rows: npt.NDArray[np.int64] = np.zeros((0, 1 + 2 * len(plan.blocks)), np.int64)
+        self._rows: npt.NDArray[np.int64] = np.zeros((0, 1 + 3 * len(plan.blocks)), np.int64)
         self._weights: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._waiting: list[npt.NDArray[np.int64]] = []
         self._count = 0
 
     def take(self, counts: npt.NDArray[np.int64]) -> None:
-        """Add the warps of one block, [warps, PTX blocks, (times, threads)]."""
+        """Add the warps of one block, [warps, PTX blocks, (times, threads, partings)]."""
         self._waiting.append(np.column_stack([self._lanes, counts.reshape(len(counts), -1)]))
         self._count += len(counts)
         if self._count >= _MOST_ROWS:
@@ -191,8 +191,12 @@ class _Warps:
             for line in {ins.ptx_line for ins in body[block.start : block.end]}:
                 places.setdefault(line, []).append(number)
         found = sorted(places)
-        by_block = self._rows[:, 1:].reshape(len(self._rows), -1, 2)
-        sums = np.stack([by_block[:, places[line]].sum(axis=1) for line in found], axis=1)
+        by_block = self._rows[:, 1:].reshape(len(self._rows), -1, 3)
+        sums = np.stack([by_block[:, places[line], :2].sum(axis=1) for line in found], axis=1)
+        parted = np.zeros(sums.shape[:2], np.int64)
+        for number in np.flatnonzero(by_block[:, :, 2].any(axis=0)).tolist():
+            branch = body[self.plan.blocks[number].end - 1]
+            parted[:, found.index(branch.ptx_line)] += by_block[:, number, 2]
         return PtxCounts(
             lines=np.array(found, np.int64),
             weights=self._weights,
@@ -201,14 +205,5 @@ class _Warps:
             threads=sums[:, :, 1],
             accesses=accesses,
             blocks=blocks,
-            parting=frozenset(_parting(self.plan)),
+            parted=parted,
         )
-
-
-def _parting(plan: Plan) -> Iterator[int]:
-    """Yield the lines of branches whose predicate may differ between the lanes of a warp."""
-    for ins in plan.function.body:
-        if ins.opcode == "bra" and ins.guard is not None:
-            shape = plan.shapes.get(ins.guard.reg.name)
-            if shape is not None and not shape.uniform:
-                yield ins.ptx_line

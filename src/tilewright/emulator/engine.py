@@ -28,7 +28,7 @@ DEFAULT_STEPS = 2_000_000_000
 _EVENT_CAPACITY = 1 << 14
 _GUARD = 256  # spare bytes behind a worker's buffers
 Progress = Callable[[int, int], None]
-# Takes what each warp of one block executed: [warps, PTX blocks, (times, threads)].
+# Takes what each warp of one block executed: [warps, PTX blocks, (times, threads, partings)].
 WarpObserver = Callable[[npt.NDArray[np.int64]], None]
 
 
@@ -100,7 +100,7 @@ class _Worker:
 
     context: state.Context
     keep: list[object]
-    counts: npt.NDArray[np.int64]  # [warps, PTX blocks, (times, threads)]
+    counts: npt.NDArray[np.int64]  # [warps, PTX blocks, (times, threads, partings)]
     seen: npt.NDArray[np.int64]  # those of the blocks before this one
 
 
@@ -148,7 +148,7 @@ class _Session:
         local_bytes = layout.local_frame * layout.warps * 32
         local = room(local_bytes)
         table[state.LOCAL_SEGMENT] = state.Segment(local, 0, local_bytes)
-        counts = np.zeros((layout.warps, max(len(program.plan.blocks), 1), 2), np.int64)
+        counts = np.zeros((layout.warps, max(len(program.plan.blocks), 1), 3), np.int64)
         keep += [table, counts]
         context.segments = ctypes.addressof(table)
         context.segment_count = self.arena.count
@@ -244,5 +244,5 @@ class _Session:
         self.stop.value = 1
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """Return the executions of each block, [blocks, (warps, threads)]."""
+        """Return the executions of each block, [blocks, (warps, threads, partings)]."""
         return np.asarray(sum(w.counts.sum(axis=0) for w in self.workers))

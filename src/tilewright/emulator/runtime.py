@@ -245,7 +245,7 @@ place:
 ; Count `times` executions by the lanes of `mask` in a cell of the worker's counts.
 define void @tw_tally(ptr %ctx, i64 %cell, i32 %mask, i64 %times) noinline {{
 {context_field("counts", "ptr")}
-  %times.at = getelementptr [2 x i64], ptr %counts, i64 %cell
+  %times.at = getelementptr [3 x i64], ptr %counts, i64 %cell
   %times.before = load i64, ptr %times.at
   %times.after = add i64 %times.before, %times
   store i64 %times.after, ptr %times.at
@@ -256,6 +256,17 @@ define void @tw_tally(ptr %ctx, i64 %cell, i32 %mask, i64 %times) noinline {{
   %threads.before = load i64, ptr %threads.at
   %threads.after = add i64 %threads.before, %threads
   store i64 %threads.after, ptr %threads.at
+  ret void
+}}
+
+; Count that a branch at the end of a cell's block sent lanes to `more` places besides one.
+define void @tw_parted(ptr %ctx, i64 %cell, i64 %more) noinline {{
+{context_field("counts", "ptr")}
+  %times.at = getelementptr [3 x i64], ptr %counts, i64 %cell
+  %parted.at = getelementptr i64, ptr %times.at, i64 2
+  %before = load i64, ptr %parted.at
+  %after = add i64 %before, %more
+  store i64 %after, ptr %parted.at
   ret void
 }}
 """

@@ -324,6 +324,8 @@ class Translator:
         b.position_at_end(all_)
         self.go(code, target)
         b.position_at_end(both)
+        if self.counting:
+            self.parted(code.number, ir.Constant(I64, 1))
         remaining = []
         for lanes, number in ((taken, target), (rest, fallthrough)):
             if number is None or self.bare_exit(number):
@@ -364,3 +366,9 @@ class Translator:
         function = self.external("tw_tally", ir.VoidType(), [PTR, I64, I32, I64])
         cell = self.b.add(self.counts_row, ir.Constant(I64, number))
         self.b.call(function, [self.frame.context, cell, lanes, ir.Constant(I64, times)])
+
+    def parted(self, number: int, more: ir.Value) -> None:
+        """Count that lanes went from the end of block `number` to `more` places besides one."""
+        function = self.external("tw_parted", ir.VoidType(), [PTR, I64, I64])
+        cell = self.b.add(self.counts_row, ir.Constant(I64, number))
+        self.b.call(function, [self.frame.context, cell, more])

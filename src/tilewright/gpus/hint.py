@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tilewright.errors import LaunchError
 from tilewright.gpus.gpu import Gpu
 from tilewright.gpus.occupancy import Occupancy, most_registers, most_shared, occupancy
@@ -22,24 +24,34 @@ def hint(gpu: Gpu, found: Occupancy) -> str:
             f"the carveout leaves shared memory {found.carveout_bytes} of "
             f"{gpu.limits.shared_bytes} bytes: a larger one would fit more blocks"
         )
-    if {"warps", "blocks"}.isdisjoint(found.limiters):
-        leaner = _leaner(gpu, found)
-        if leaner is not None:
-            return leaner
-    return _other_block(gpu, found)
+    return _leaner(gpu, found) or _other_block(gpu, found)
 
 
-def _leaner(gpu: Gpu, found: Occupancy) -> str | None:
-    """Say with how many registers or shared bytes another block fits; None if with none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaner:
+    """What a kernel may take at most for one block more on an SM, and the occupancy then.
+
+    Units: `registers` a thread; `shared_bytes` a block, static and dynamic together.
+    """
+
+    registers: int
+    shared_bytes: int
+    then: Occupancy
+
+
+def leaner(gpu: Gpu, found: Occupancy) -> Leaner | None:
+    """Return with how many registers or shared bytes one more block fits; None if with none.
+
+    None too where the SM holds no more warps or blocks.
+    """
+    if not {"warps", "blocks"}.isdisjoint(found.limiters):
+        return None
     want = found.active_blocks + 1
     registers, static, dynamic = found.registers, found.shared_bytes, found.dynamic_shared_bytes
-    needs = []
     if "registers" in found.limiters:
         registers = most_registers(gpu.limits, found.threads, want)
-        needs.append(f"{registers} registers a thread ({found.registers - registers} fewer)")
     if "shared" in found.limiters:
         total = most_shared(gpu.limits, want)
-        needs.append(f"{total} bytes of shared memory a block ({static + dynamic - total} fewer)")
         static = min(static, total)
         dynamic = total - static
     if registers < _FEWEST_REGISTERS or dynamic < 0 or static < 0:
@@ -51,7 +63,23 @@ def _leaner(gpu: Gpu, found: Occupancy) -> str | None:
         shared_bytes=static,
         dynamic_shared_bytes=dynamic,
     )
-    return f"another block fits at {' and '.join(needs)}: {_outcome(then)}"
+    return Leaner(registers=registers, shared_bytes=static + dynamic, then=then)
+
+
+def _leaner(gpu: Gpu, found: Occupancy) -> str | None:
+    """Say with how many registers or shared bytes another block fits; None if with none."""
+    needed = leaner(gpu, found)
+    if needed is None:
+        return None
+    needs = []
+    if "registers" in found.limiters:
+        fewer = found.registers - needed.registers
+        needs.append(f"{needed.registers} registers a thread ({fewer} fewer)")
+    if "shared" in found.limiters:
+        total = needed.shared_bytes
+        fewer = found.shared_bytes + found.dynamic_shared_bytes - total
+        needs.append(f"{total} bytes of shared memory a block ({fewer} fewer)")
+    return f"another block fits at {' and '.join(needs)}: {_outcome(needed.then)}"
 
 
 def _other_block(gpu: Gpu, found: Occupancy) -> str:

@@ -1,7 +1,18 @@
 """The kernels: CUDA C++ templates, their tiles, and the rungs of the ladder."""
 
+from tilewright.kernels.proof import Proof, prove
 from tilewright.kernels.registry import PUBLISHED_CUBLAS_GFLOPS, RUNGS, Claims, Rung, rung
 from tilewright.kernels.tiles import Tile
 from tilewright.kernels.tuned import TunedTile
 
-__all__ = ["PUBLISHED_CUBLAS_GFLOPS", "RUNGS", "Claims", "Rung", "Tile", "TunedTile", "rung"]
+__all__ = [
+    "PUBLISHED_CUBLAS_GFLOPS",
+    "RUNGS",
+    "Claims",
+    "Proof",
+    "Rung",
+    "Tile",
+    "TunedTile",
+    "prove",
+    "rung",
+]

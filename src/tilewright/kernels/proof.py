@@ -167,14 +167,15 @@ def _wrong(layouts: RungLayouts) -> Iterator[str]:
             if not is_injective(access.memory):
                 yield f"{access}: two elements of the tile share a place in {access.memory}"
         yield from _misaligned(access)
-    yield from _not_own(layouts)
+    yield from _not_passed_on(layouts)
     yield from _not_needed(layouts)
     yield from _too_large(layouts)
 
 
 def _not_once(what: str, done: str, owners: Layout, rows: int, cols: int) -> Iterator[str]:
     counts = np.bincount(owners.indices(), minlength=rows * cols)
-    if len(bad := np.flatnonzero(counts != 1)):
+    inside = np.arange(len(counts)) < rows * cols
+    if len(bad := np.flatnonzero(counts != inside)):
         col, row = divmod(int(bad[0]), rows)
         yield (
             f"{what} ({rows} x {cols}) has element ({row}, {col}) {done} {counts[bad[0]]} times, "
@@ -190,14 +191,17 @@ def _misaligned(access: Access) -> Iterator[str]:
         yield f"{access}: the elements of a vector of {access.addresses} are no neighbours"
 
 
-def _not_own(layouts: RungLayouts) -> Iterator[str]:
-    """Each thread stores to shared memory what it loaded."""
+def _not_passed_on(layouts: RungLayouts) -> Iterator[str]:
+    """Each thread stores to shared memory what it loaded, where it will be read."""
     for access in layouts.accesses:
         if (access.space, access.way) != ("shared", "store"):
             continue
         loaded = layouts.of(access.operand, "global", "load")
         if loaded is None or not np.array_equal(_elements(loaded.map), _elements(access.map)):
             yield f"{access}: a thread stores another element than it loaded"
+        read = layouts.of(access.operand, "shared", "load")
+        if read is not None and read.memory != access.memory:
+            yield f"{access}: the tile lies as {access.memory}, and is read as {read.memory}"
 
 
 def _not_needed(layouts: RungLayouts) -> Iterator[str]:
@@ -207,9 +211,9 @@ def _not_needed(layouts: RungLayouts) -> Iterator[str]:
     space: Space = "shared" if tile.bk else "global"
     of_a = layouts.of("A", space, "load"), owned % tile.bm, (1, tile.bm)
     of_b = layouts.of("B", space, "load"), owned // tile.bm, (layouts.depth, 1)
-    for access, outputs, (along, along_k) in (of_a, of_b):
+    for operand, (access, outputs, (along, along_k)) in zip("AB", (of_a, of_b), strict=True):
         if access is None:
-            yield f"a tile is not read from {space} memory"
+            yield f"{operand} is not read from {space} memory"
             continue
         for thread, (mine, read) in enumerate(zip(outputs, _elements(access.map), strict=True)):
             needed = (np.unique(mine)[:, None] * along + k * along_k).ravel()

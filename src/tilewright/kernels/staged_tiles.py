@@ -17,7 +17,7 @@ def solve_staged(layouts: RungLayouts, operand: Operand, *, most_pad: int = 32) 
     >>> from tilewright.kernels import rung
     >>> from tilewright.kernels.tile_layouts import layouts_of
     >>> print(solve_staged(layouts_of(rung("06"), rung("06").default), "B").best)
-    Sw<1,2,3> (+0 bytes): 576 of 576 wavefronts
+    Sw<1,2,3> (+0 bytes): 544 of 544 wavefronts
 
     Raises:
         UnsupportedError: a rung that stages nothing, or C.

@@ -101,7 +101,7 @@ def layouts_of(rung: Rung, tile: Tile) -> RungLayouts:
     >>> print(found.owner)
     ((16,16),(8,8)):((1024,8),(1,128))
     >>> print(found.of("A", "shared", "store").addresses)
-    ((2,128),(4,1),1):((528,1),(132,0),0)
+    ((2,128),(4,1),1):((528,1),(132,132),0)
 
     Raises:
         TileError: the kernel cannot run with the tile.

@@ -47,9 +47,11 @@ class Anchors:
     """The lines of the PTX in the blocks of the machine code; `rep` names blocks that run alike.
 
     `held` maps a line to the blocks with a machine instruction of its kind, and how many each has;
+    `always` maps a block to the lines of those in it that are not a branch turned into a predicate;
     `telling` are those of them whose instructions ran as often as the line, all together.
-    `copied` are PTX blocks that the machine code has several times; `branches` counts the
-    conditional jumps of each PTX branch; `inside` are the blocks of the compiler's own functions.
+    `predicated` are PTX blocks that became predicated instructions, `copied` those that the machine
+    code has several times; `branches` counts the conditional jumps of each PTX branch; `inside` are
+    the blocks of the compiler's own functions.
     """
 
     def __init__(self, images: Images, rep: Sequence[int]) -> None:
@@ -58,12 +60,14 @@ class Anchors:
         self._block_of = images.flow.block_of
         self.inside = _inside(images.flow)
         self.held: dict[int, dict[int, int]] = {}
+        self.always: dict[int, dict[int, int]] = {}
         unclear = {line for line, index in self._found() if self._hold(line, index)}
         self.telling: Mapping[int, Mapping[int, int]] = {
             line: blocks
             for line, blocks in sorted(self.held.items())
             if line not in unclear and len(images.ptx[line]) == 1
         }
+        self.predicated = {images.block_of[line] for line in unclear}
         self.copied = {
             images.block_of[line] for line, at in self.telling.items() if sum(at.values()) > 1
         }
@@ -92,7 +96,11 @@ class Anchors:
         blocks = self.held.setdefault(line, {})
         blocks[self._rep[block]] = blocks.get(self._rep[block], 0) + 1
         guarded = any(i.guard is not None for i in self._images.ptx[line])
-        return self._code[index].predicate not in (None, "PT") and not guarded
+        if self._code[index].predicate not in (None, "PT") and not guarded:
+            return True
+        always = self.always.setdefault(self._rep[block], {})
+        always[line] = always.get(line, 0) + 1
+        return False
 
 
 def _inside(flow: SassFlow) -> frozenset[int]:

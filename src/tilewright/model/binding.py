@@ -171,6 +171,9 @@ def _threads(images: Images, counts: PtxCounts, ran: Executed) -> list[int]:
             if index in result:
                 continue
             result[index] = round(times_here * each[number])
+            if ins.opcode == "BSYNC":  # lanes that come by different ways are together behind it
+                behind = block.successors[0]
+                result[index] = min(result[index], round(ran.blocks[behind] * each[behind]))
             if ins.predicate is None:
                 continue
             if index == block.end - 1 and ins.opcode in ("BRA", "EXIT"):

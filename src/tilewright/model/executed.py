@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.accesses import Integers, PtxCounts
 from tilewright.model.anchors import Anchors
@@ -36,16 +35,19 @@ class Executed:
 
 def executed(images: Images, counts: PtxCounts) -> Executed:
     """Solve for the executions of every block of the machine code."""
-    kernel = _Kernel(images)
     blocks = np.zeros(len(images.flow.cfg.blocks), np.int64)
     edges: dict[tuple[int, int], int] = {}
     gaps: dict[str, None] = {}
-    together = (counts.threads == counts.executed * counts.lanes[:, None]).all(axis=1)
-    for chosen, parting in ((together, frozenset[int]()), (~together, counts.parting)):
+    part = counts.parted.any(axis=1)
+    for chosen in (~part, part):
         if not chosen.any():
             continue
         weights = counts.weights[chosen]
-        solution = _Solution(kernel, _known(counts, chosen), int(chosen.sum()), parting)
+        parted = _known(counts, counts.parted[chosen])
+        parted = {line: times for line, times in parted.items() if times.any()}
+        kernel = _Kernel(images, frozenset(parted))
+        known = _known(counts, counts.executed[chosen])
+        solution = _Solution(kernel, known, parted, int(chosen.sum()))
         blocks += solution.blocks() @ weights
         for edge, values in solution.edges():
             edges[edge] = edges.get(edge, 0) + int(values @ weights)
@@ -53,17 +55,17 @@ def executed(images: Images, counts: PtxCounts) -> Executed:
     return Executed(blocks=tuple(blocks.tolist()), edges=edges, exact=not gaps, gaps=tuple(gaps))
 
 
-def _known(counts: PtxCounts, chosen: npt.NDArray[np.bool_]) -> dict[int, Integers]:
-    """Return how often the chosen kinds of warps came to each line."""
-    return dict(zip(counts.lines.tolist(), counts.executed[chosen].T, strict=True))
+def _known(counts: PtxCounts, rows: Integers) -> dict[int, Integers]:
+    """Return counts of some kinds of warps by line."""
+    return dict(zip(counts.lines.tolist(), rows.T, strict=True))
 
 
 class _Kernel:
-    """What the machine code says, whatever ran."""
+    """What the machine code says of warps whose lanes part at PTX lines `parted` at most."""
 
-    def __init__(self, images: Images) -> None:
+    def __init__(self, images: Images, parted: frozenset[int]) -> None:
         self.images = images
-        self.balance = Balance(images)
+        self.balance = Balance(images, parted)
         self.anchors = Anchors(images, self.balance.rep)
         self.main_line = tuple(self._main_line(n) for n in range(len(self.balance.cfg.blocks)))
 
@@ -86,25 +88,36 @@ class _Kernel:
 class _Solution:
     """The executions of every block for some kinds of warps.
 
-    `known` are the executions of the PTX lines; lanes of these warps part only at lines `parting`.
+    `known` are the executions of the PTX lines, `parted` how often lanes part at some of them.
     """
 
     def __init__(
-        self, kernel: _Kernel, known: Mapping[int, Integers], width: int, parting: frozenset[int]
+        self,
+        kernel: _Kernel,
+        known: Mapping[int, Integers],
+        parted: Mapping[int, Integers],
+        width: int,
     ) -> None:
         self.kernel, self.known = kernel, known
         self.balance, self.anchors = kernel.balance, kernel.anchors
         self.cfg, self.rep = self.balance.cfg, self.balance.rep
         self.held = self._held()
-        self.parts = bool(parting)
-        self.likely = False
+        self.likely = self.once = False
         self.system = system = System(width)
         system.know(self.rep[0], 1)
         system.know(self.rep[1], 1)
-        self.balance.equations(system, parting)
+        self.balance.equations(system)
         for line, blocks in self.anchors.telling.items():
             if line in known:
                 system.add(blocks, known[line], label=line)
+        partings = self.balance.partings()
+        for line, copies in partings.items():
+            system.add(copies, parted.get(line, 0), label=line)
+        # Branches that part lanes and are neither in the machine code nor predicates there: part
+        # of another, perhaps.
+        block_of, predicated = kernel.images.block_of, self.anchors.predicated
+        hidden = {n for n in parted.keys() - partings.keys() if block_of[n] + 1 not in predicated}
+        self.hidden = bool(self.balance.syncs and hidden)
         self._solve()
 
     def _solve(self) -> None:
@@ -119,6 +132,7 @@ class _Solution:
         self.system.choose()
         while self._entered(sure=True) or self._entered(sure=False):
             pass
+        self._synchronized()
         self.system.choose(everything=True)
 
     def _certain(self) -> None:
@@ -135,6 +149,18 @@ class _Solution:
         for number in self.cfg.order[1:]:
             if self.rep[number] not in self.system.values and number not in self.anchors.inside:
                 yield number
+
+    def _bounded_ones(self) -> Iterator[int]:
+        """Yield those that run no more often than what they are reached through."""
+        return (number for number in self._open() if number not in self.balance.syncs)
+
+    def _synchronized(self) -> None:
+        """Let lanes come together to each BSYNC that nothing tells."""
+        for number, usual in self.balance.usual.items():
+            ran = self.system.values.get(usual)
+            if number not in self.system.values and ran is not None:
+                self.once = True
+                self._settle(number, ran)
 
     def _slow_calls(self) -> None:
         """Take the compiler's own functions not to run: they are for rare operands."""
@@ -158,6 +184,8 @@ class _Solution:
             parent = self.balance.above[loop.header] or 0
             while self.rep[parent] not in values:
                 parent = self.balance.above[parent] or 0
+            if not parent:  # a function, which may be called often
+                continue
             most = np.minimum(ran, values[self.rep[parent]])
             if sure and (most > 1).any():
                 continue
@@ -169,7 +197,7 @@ class _Solution:
 
     def _bounded(self) -> bool:
         """Settle a block whose bounds meet; return whether there was one."""
-        for number in self._open():
+        for number in self._bounded_ones():
             most = self._most(number)
             if most is not None and (self._least(number) >= most).all():
                 self._settle(self.rep[number], most)
@@ -181,7 +209,7 @@ class _Solution:
 
         With `sure` only by a branch that has no copies, or where no line of the block ever ran.
         """
-        for number in self._open():
+        for number in self._bounded_ones():
             line = self.kernel.main_line[number]
             if line is None or line not in self.known:
                 continue
@@ -216,6 +244,8 @@ class _Solution:
         """Return the executions of what a block holds, and of what is reached through it."""
         least = np.zeros(self.system.width, np.int64)
         for other in self.balance.below[number]:
+            if other in self.balance.syncs:
+                continue
             within = self.balance.loops[other] <= self.balance.loops[number]
             for ran in (self.held.get(other), self.system.values.get(self.rep[other])):
                 if ran is not None:
@@ -223,14 +253,30 @@ class _Solution:
         return least
 
     def _most(self, number: int) -> Integers | None:
-        """Return the executions of the nearest known block that a block is reached through."""
-        loops, parent = self.balance.loops, self.balance.above[number]
+        """Return the most executions of a block, by the lines in it and what it is reached through.
+
+        Each copy of a line ran no more often than the line.
+        """
+        lines = self.anchors.always.get(self.rep[number], {})
+        bounds = [self.known[line] // n for line, n in lines.items() if line in self.known]
+        above = self._above(number)
+        bounds += [] if above is None else [above]
+        return np.minimum.reduce(bounds) if bounds else None
+
+    def _above(self, number: int) -> Integers | None:
+        """Return the executions of the nearest known block that a block is reached through.
+
+        What runs once in the kernel, and is reached through no other, is reached once; a function
+        may be called often.
+        """
+        loops, top, parent = self.balance.loops, number, self.balance.above[number]
         while parent:
             ran = self.system.values.get(self.rep[parent])
             if ran is not None and loops[parent] >= loops[number]:
                 return ran
-            parent = self.balance.above[parent]
-        return None if loops[number] else np.ones(self.system.width, np.int64)
+            top, parent = parent, self.balance.above[parent]
+        once = top == 1 and not loops[number]
+        return np.ones(self.system.width, np.int64) if once else None
 
     # --- what was found ---------------------------------------------------------------------------
 
@@ -262,7 +308,9 @@ class _Solution:
         if starts:
             at = ", ".join(f"{self.balance.code[start].address:#x}" for start in starts[:5])
             yield f"nothing tells how often the machine code at {at} ran: taken as never"
-        if self.parts and any(ins.opcode == "BSYNC" for ins in self.balance.code):
+        if self.once:
             yield "lanes that come to a BSYNC by different ways are taken to run it once"
+        if self.hidden:
+            yield "lanes part where the machine code has no branch: each BSYNC is derived"
         if self.anchors.inside:
             yield "the slow path of a division or square root is taken not to run"

@@ -61,14 +61,28 @@ _LATENCY: Mapping[str, float] = {
     "l1_32": 33,
     "l1_64": 35,
     "l1_128": 39,
-    "l2": 405,
-    "dram": 735,
     "xu": 17,
     "shfl": 24,
     "const": 30,
     "special": 24,
     "bar": 13,
     "fp64": 8,
+}
+
+# Latency of a hit in the L2 and of a miss, in cycles, by compute capability. sm_90: of the far half
+# of its L2, since a request of several sectors has one there (Luo et al., arXiv 2501.12084, of an
+# H800: 258 near, 414 far, 555 and 744 on a miss), less the 9 of address arithmetic. sm_86: Accel-Sim's
+# configuration of an RTX 3070, 39 + 187 and 254 more. Others: explain.md's table of microbenchmarks
+# (A100, RTX 4090, B200, T4, V100); sm_120 is taken to be like sm_89.
+_FAR: Mapping[tuple[int, int], tuple[float, float]] = {
+    (7, 0): (193, 400),
+    (7, 5): (188, 400),
+    (8, 0): (262, 466),
+    (8, 6): (226, 480),
+    (8, 9): (273, 541),
+    (9, 0): (405, 735),
+    (10, 0): (293, 838),
+    (12, 0): (273, 541),
 }
 
 
@@ -79,14 +93,15 @@ def machine(gpu: Gpu) -> Machine:
         UnsupportedError: a GPU that no compiler reaches.
     """
     gpu.require_arch()
-    lanes = _LANES[min(_LANES, key=lambda cc: (cc > gpu.compute_capability, _far(cc, gpu)))]
+    known = min(_LANES, key=lambda cc: (cc > gpu.compute_capability, _distance(cc, gpu)))
+    lanes, (l2, dram) = _LANES[known], _FAR[known]
     interval = {pipe: max(1, 128 // count) for pipe, count in lanes.items()}
     wide = gpu.compute_capability in ((8, 0), (9, 0), (10, 0), (7, 0))
     return Machine(
         gpu=gpu,
         clock_hz=gpu.boost_clock_hz,
         interval=interval | {"uniform": 2, "branch": 2, "mio": 2},
-        latency=_LATENCY,
+        latency={**_LATENCY, "l2": l2, "dram": dram},
         lsu_lanes=32 if wide else 16,
         l1_tags=4.0,
         queue=8,
@@ -97,6 +112,6 @@ def machine(gpu: Gpu) -> Machine:
     )
 
 
-def _far(cc: tuple[int, int], gpu: Gpu) -> int:
+def _distance(cc: tuple[int, int], gpu: Gpu) -> int:
     major, minor = gpu.compute_capability
     return abs(10 * (cc[0] - major) + cc[1] - minor)

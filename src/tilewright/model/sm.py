@@ -152,8 +152,9 @@ class Sm:
         soonest = _NEVER
         chosen = -1
         order = partition.warps
-        if partition.last in order and partition.last != order[0]:
-            order = [partition.last, *[w for w in order if w != partition.last]]
+        if partition.last in order:
+            place = order.index(partition.last)
+            order = order[place:] + order[:place]
         full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
         for number in order:
             warp = self.warps[number]

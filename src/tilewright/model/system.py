@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,15 @@ _MOST_STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class _Equation:
-    """Σ coefficient · unknown = right. `label` tells where it comes from, None for flow."""
+    """Σ coefficient · unknown = right, which `votes` lines say.
+
+    `label` tells where it comes from, None for flow.
+    """
 
     terms: Mapping[Unknown, int]
     right: Integers
     label: int | None
+    votes: int = 1
 
 
 @dataclass(slots=True)
@@ -82,13 +86,14 @@ class System:
         """Of equations with the same left side, keep what most of them say."""
         for same in self._groups.values():
             votes = Counter(e.right.tobytes() for e in same)
-            (best, _), *rest = votes.most_common()
+            (best, count), *rest = votes.most_common()
             kept = next(e for e in same if e.right.tobytes() == best)
             if rest:
                 self._conflict(*(e for e in same if e.right.tobytes() != best))
-            self._equations.append(kept)
+            self._equations.append(replace(kept, votes=count))
         self._groups.clear()
-        self._equations.sort(key=lambda e: e.label is not None)  # the flow of control holds
+        # The flow of control holds; then what most lines say.
+        self._equations.sort(key=lambda e: (e.label is not None, -e.votes))
 
     def _rest(self, equation: _Equation) -> Integers:
         known = [c * self.values[u] for u, c in equation.terms.items() if u in self.values]

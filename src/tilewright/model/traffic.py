@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tilewright.launch import Launch
+from tilewright.model.profile import Profile
 from tilewright.trace import AccessTrace
 
 SECTOR_BYTES = 32
@@ -109,6 +110,29 @@ def line_hits(
         )
         for line, tally in tallies.items()
     }
+
+
+def local_hits(profile: Profile, bytes_a_thread: int, l1_bytes: int) -> dict[int, Hit]:
+    """Return the hits of local memory (spilled registers) by the index of the instruction.
+
+    Loads hit as far as the L1 holds a block's local memory; stores go through to the L2.
+    """
+    footprint = max(bytes_a_thread * profile.launch.threads, 1)
+    beyond = max(0.0, 1.0 - l1_bytes / footprint)
+    found = {}
+    for index, counted in enumerate(profile.counted):
+        access = counted.access
+        if access is None or access.space != "local" or not access.requests:
+            continue
+        load = access.way == "load"
+        found[index] = Hit(
+            missing=beyond if load else 1.0,
+            pending=0.0,
+            sectors=access.sectors / access.requests,
+            dram=0.0,
+            cold=0.0,
+        )
+    return found
 
 
 def _simulate(trace: AccessTrace, lines: int) -> dict[int, _Tally]:

@@ -35,6 +35,15 @@ MACHINE = {
     "RED": frozenset({"atom", "red"}),
     "REDG": frozenset({"atom", "red"}),
 }
+# The state spaces whose accesses they may be, beside generic ones (None).
+_SPACES = {
+    "LDG": frozenset({"global"}),
+    "STG": frozenset({"global"}),
+    "LDS": frozenset({"shared"}),
+    "STS": frozenset({"shared"}),
+    "LDL": frozenset({"local", "param"}),
+    "STL": frozenset({"local", "param"}),
+}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "U64": 8, "S64": 8, "F64": 8, "128": 16}
 
 
@@ -91,15 +100,14 @@ def images(artifact: Artifact) -> Images:
     lines = _Lines(functions.values())
     block_of = graph.block_of
     own: dict[int, set[int]] = {}  # the lines with an access of their own, by machine block
-    for index, ins in enumerate(graph.function.instructions):
-        if ins.opcode in MACHINE and ins.ptx_line is not None:
-            own.setdefault(block_of[index], set()).add(ins.ptx_line)
-    found = []
-    for index, ins in enumerate(graph.function.instructions):
-        if ins.opcode in MACHINE and ins.ptx_line is not None:
-            image = lines.image(index, ins, own[block_of[index]])
-            if image is not None:
-                found.append(image)
+    sources = {index: lines.sources(ins) for index, ins in enumerate(graph.function.instructions)}
+    for index, those in sources.items():
+        own.setdefault(block_of[index], set()).update(each.ptx_line for each in those)
+    found = [
+        lines.image(index, graph.function.instructions[index], those, own[block_of[index]])
+        for index, those in sources.items()
+        if those
+    ]
     local = [v for f in functions.values() for v in f.variables if v.space == "local"]
     return Images(
         flow=graph,
@@ -140,7 +148,7 @@ class _Lines:
         self.block_of: dict[int, int] = {}
         self.decided: dict[int, int] = {}
         self._places: dict[int, _Place] = {}
-        self._near: dict[tuple[object, ...], dict[int, int]] = {}
+        self._near: dict[tuple[object, ...], dict[int, list[int]]] = {}  # lines by offset
         self._steps: dict[tuple[object, ...], int] = {}  # that a base moves in one turn of a loop
         blocks = 0
         for function in functions:
@@ -163,20 +171,34 @@ class _Lines:
                 root, offset = values.place(memory[0])
                 where: tuple[object, ...] = (number, ins.opcode, ins.space, ptx_bytes(ins), root)
                 self._places[ins.ptx_line] = _Place(where, offset)
-                self._near.setdefault(where, {}).setdefault(offset, ins.ptx_line)
+                self._near.setdefault(where, {}).setdefault(offset, []).append(ins.ptx_line)
             values.after(ins)
         for access in [a for a in self._near if a[0] == number] if loops else ():
             base, moved = values.at_end(access[-1])
             if base == access[-1]:
                 self._steps[access] = moved
 
-    def image(self, index: int, machine: SassInstruction, own: set[int]) -> Image | None:
-        """Return the PTX accesses of one machine access; None for one that PTX does not have."""
-        line = machine.ptx_line
-        sources = [i for i in self.at.get(line or 0, ()) if i.opcode in MACHINE[machine.opcode]]
-        if line is None or not sources:
-            return None
-        have, size = ptx_bytes(sources[0]), machine_bytes(machine)
+    def sources(self, machine: SassInstruction) -> list[Instruction]:
+        """Return the PTX accesses that a machine instruction may come from; none for most.
+
+        What ptxas adds to save registers has the line of whatever stands beside it.
+        """
+        opcodes = MACHINE.get(machine.opcode)
+        if opcodes is None or machine.spill:
+            return []
+        spaces = _SPACES.get(machine.opcode)
+        return [
+            ins
+            for ins in self.at.get(machine.ptx_line or 0, ())
+            if ins.opcode in opcodes
+            and (spaces is None or ins.space is None or ins.space in spaces)
+        ]
+
+    def image(
+        self, index: int, machine: SassInstruction, sources: Sequence[Instruction], own: set[int]
+    ) -> Image:
+        """Return the image of one machine access, of its PTX accesses."""
+        line, have, size = sources[0].ptx_line, ptx_bytes(sources[0]), machine_bytes(machine)
         if have == size or sources[0].opcode in ("atom", "red"):
             width = Width(size, counting="POPC" in machine.modifiers)
             return Image(index=index, line=line, width=width, members=(line,))
@@ -215,8 +237,9 @@ class _Lines:
         have = ptx_bytes(self.at[line][0])
         found = []
         for word in range(place.offset - before, place.offset - before + size, have):
-            lines = (near.get(word - turn * step) for turn in range(turns if step else 1))
-            fits = next((m for m in lines if m is not None and (m == line or m not in own)), None)
+            places = (near.get(word - turn * step, []) for turn in range(turns if step else 1))
+            free = ([m for m in lines if m == line or m not in own] for lines in places)
+            fits = next((min(lines, key=lambda m: abs(m - line)) for lines in free if lines), None)
             if fits is None:
                 return None
             found.append(fits)

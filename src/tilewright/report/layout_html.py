@@ -38,14 +38,16 @@ def _section(number: int, drawing: Drawing) -> str:
     )
     notes = "".join(f"<p>{escape(note)}</p>" for note in drawing.notes)
     head = "".join(f'<th scope="col">{column}</th>' for column in range(drawing.columns))
+    longest = max((len(p) for cell in drawing.cells for p in cell.label.split()), default=1)
     first = drawing.cells[0] if drawing.cells else None
     rows = "\n".join(_row(row, line, drawing, first) for row, line in enumerate(drawing.grid()))
     return (
         f'<section aria-labelledby="drawing{number}">\n'
         f'<h2 id="drawing{number}">{escape(drawing.caption)}: '
         f"<code>{escape(drawing.layout)}</code></h2>\n"
-        f'<div class="scroll"><table role="grid" aria-labelledby="drawing{number}">\n'
-        f"<thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n"
+        f'<div class="scroll"><table role="grid" aria-labelledby="drawing{number}" '
+        f'style="--label: {longest}">\n'
+        f"<thead><tr><th></th>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n"
         f"<ul>{legend}</ul>\n{notes}\n</section>"
     )
 

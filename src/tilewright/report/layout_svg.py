@@ -42,7 +42,7 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-seri
   .head { fill: #a8adb5; }
   .cell rect { stroke: #14171c; }
   .empty { stroke: #5a616b; }
-  .tile { stroke: #ffffff; }
+  .tile { stroke: #14171c; stroke-width: 4; }
 }
 """
 

@@ -31,7 +31,8 @@ def layout_lines(drawing: Drawing, width: int) -> Iterator[Text]:
         for row in range(rows):
             if row in drawing.row_breaks:
                 yield Text(" " * margin + _rule(drawing, range(first, last), wide), _HEADER)
-            line = Text(f"{row:>{margin - 1}} ", _HEADER)
+            line = Text()
+            line.append(f"{row:>{margin - 1}} ", _HEADER)
             for column in range(first, last):
                 if column > first and column in drawing.column_breaks:
                     line.append("│", _HEADER)

@@ -35,6 +35,7 @@ _INSTRUCTION = re.compile(
     r"(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*?)\s*;"
 )
 _REFERENCE = re.compile(r"`\(([.$\w]+)\)")
+_SPILL = '(*"SpillRefill"*)'  # how nvdisasm marks what ptxas added to save registers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,8 @@ class SassInstruction:
     `modifiers` the others (`LDG.E.128`: `LDG`, ("E", "128")); `operands` their text; `target` the
     address that a branch, call or convergence barrier names. `location` is the line of CUDA
     source, `inlined_at` the calls that it was inlined through, innermost first, and `ptx_line`
-    the line in the artifact's PTX; None where the cubin has no line information.
+    the line in the artifact's PTX; None where the cubin has no line information. `spill` marks the
+    loads and stores that ptxas added because registers were short.
     """
 
     address: int
@@ -58,6 +60,7 @@ class SassInstruction:
     location: Location | None
     inlined_at: tuple[Location, ...]
     ptx_line: int | None
+    spill: bool = False
 
     @property
     def mnemonic(self) -> str:
@@ -204,11 +207,12 @@ class _FunctionReader:
                 predicate=match["predicate"],
                 opcode=opcode,
                 modifiers=tuple(modifiers),
-                operands=_split_operands(match["operands"]),
+                operands=_split_operands(match["operands"].replace(_SPILL, "")),
                 target=None,
                 location=self.location,
                 inlined_at=self.inlined_at,
                 ptx_line=self.ptx_line,
+                spill=_SPILL in match["operands"],
             )
         )
 

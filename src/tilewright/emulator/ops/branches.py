@@ -122,6 +122,8 @@ def _look_up(
 def _part(t: Translator, code: BlockCode, places: ir.Value, targets: list[int | None]) -> None:
     """Note where each lane goes on; those at a bare return have returned."""
     b = code.b
+    if t.counting:
+        _count_parted(t, code, places, targets)
     for target in dict.fromkeys(targets):
         if target is not None and not t.bare_exit(target):
             continue
@@ -138,3 +140,17 @@ def _part(t: Translator, code: BlockCode, places: ir.Value, targets: list[int | 
     pcs = b.load(t.frame.state, typ=places.type, align=64)
     b.store(b.select(running, places, pcs), t.frame.state, align=64)
     b.branch(t.pick)
+
+
+def _count_parted(
+    t: Translator, code: BlockCode, places: ir.Value, targets: list[int | None]
+) -> None:
+    """Count the places that lanes go to, but for one of them."""
+    b = code.b
+    more: ir.Value = ir.Constant(I64, -1)
+    for number in dict.fromkeys(map(_number, targets)):
+        here = b.icmp_unsigned("==", places, integers(I32, (number,) * WARP))
+        lanes = b.and_(b.bitcast(here, I32), code.mask)
+        some = b.icmp_unsigned("!=", lanes, ir.Constant(I32, 0))
+        more = b.add(more, b.zext(some, I64))
+    t.parted(code.number, more)
