@@ -156,7 +156,8 @@ def arithmetic() -> list[Probe]:
          _asm("fma.rn.f64 %0, %1, %1, %0;", '"+d"(f[i % 8])', '"d"(h)')),
     ]  # fmt: skip
     return [
-        Probe(name=f"stream-{name}", opcode=op, setup=setup, step=step, warps=(4, 8, 16, 32), use=_USE)
+        Probe(name=f"stream-{name}", opcode=op, setup=setup, step=step, use=_USE,
+              warps=(4, 8, 16, 32))
         for name, op, setup, step in probes
     ] + [
         Probe(name="stream-ffma-shf", opcode="FFMA", setup=_FLOATS + "int k[8] = {};",

@@ -67,7 +67,8 @@ Choice = tuple[tuple[int, int], tuple[int, int], tuple[int, int], int]
 _REGISTERS: dict[str, Callable[[int], Choice]] = {
     "a-and-b-fixed-and-reused": lambda i: ((i % 2, i // 2), (0, 0), (1, 0), 3),
     "a-and-b-fixed": lambda i: ((i % 2, i // 2), (0, 0), (1, 0), 0),
-    "a-reused-b-and-c-in-two-banks": lambda i: ((i % 2, i // 2), (0, 0), (1 - i % 2, i // 2 % 8), 1),
+    "a-reused-b-and-c-in-two-banks": lambda i: (
+        (i % 2, i // 2), (0, 0), (1 - i % 2, i // 2 % 8), 1),
     "a-reused-b-and-c-in-one-bank": lambda i: ((i % 2, i // 2), (0, 7), (i % 2, i // 2 % 7), 1),
     "distinct-in-two-banks": lambda i: ((i % 2, i // 2), (0, i % 8), (1, i // 8 % 8), 0),
     "distinct-in-one-bank": lambda i: ((0, i), (0, i % 8), (0, (i + 3) % 8), 0),

@@ -33,7 +33,7 @@ from tilewright.records import write_json
 RESULTS = Path(__file__).parent / "results"
 HELD_OUT = "RTX A6000"
 HELD_OUT_SIZES = (4096, 4092)
-# What the profiler counts of warps that do issue, or could.
+# What the profiler counts of warps that do issue, or could: reasons that are no waits.
 _NO_STALLS = ("selected", "not_selected")
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
@@ -137,25 +137,43 @@ def measured_stalls() -> dict[str, dict[str, float]]:
     return found
 
 
-def summary(found: Sequence[Judged]) -> dict[str, object]:
+def summary(found: Sequence[Judged]) -> dict[str, dict[str, float]]:
     """Return the errors of every group."""
     rungs = [each for each in found if each.case.group == "rungs"]
     tiles = [each for each in found if each.case.group == "tiles"]
     held_out = [each for each in found if each.case.group == "held out"]
-    result: dict[str, object] = {}
-    for name, group in (
-        ("H200, rungs at five sizes", rungs),
-        ("H200, 40 other tiles", tiles),
-        ("H200, all", [*rungs, *tiles]),
-        (f"{HELD_OUT}, held out, {HELD_OUT_SIZES[0]}", held_out[:: len(HELD_OUT_SIZES)]),
-        (f"{HELD_OUT}, held out, both sizes", held_out),
-    ):
-        result[name] = {
+    first_size = [each for each in held_out if each.case.size == HELD_OUT_SIZES[0]]
+    groups = {
+        "H200, rungs at five sizes": rungs,
+        "H200, 40 other tiles": tiles,
+        "H200, all": [*rungs, *tiles],
+        f"{HELD_OUT}, held out, {HELD_OUT_SIZES[0]}": first_size,
+        f"{HELD_OUT}, held out, both sizes": held_out,
+    }
+    return {
+        name: {
             "kernels": len(group),
             "mean_absolute_error": mean_error(group),
             "largest_error": max(abs(each.error) for each in group),
             "kendall_tau": kendall_tau(group),
         }
+        for name, group in groups.items()
+    }
+
+
+def first_stalls(found: Sequence[Judged]) -> dict[str, dict[str, object]]:
+    """Return the rungs' first stalls at 4096 on the H200, measured and modelled."""
+    measured = measured_stalls()
+    result: dict[str, dict[str, object]] = {}
+    for each in found:
+        name = each.case.rung
+        if each.case.group == "rungs" and each.case.size == 4096:
+            result[name] = {
+                "measured": next(iter(measured[name])),
+                "modelled": next(iter(each.stalls)),
+                "measured_stalls": dict(itertools.islice(measured[name].items(), 4)),
+                "modelled_stalls": dict(itertools.islice(each.stalls.items(), 4)),
+            }
     return result
 
 
@@ -167,46 +185,29 @@ def main() -> int:
     try:
         found = []
         for case in cases():
-            found.append(judge(case))
-            last = found[-1]
+            last = judge(case)
+            found.append(last)
             print(
                 f"{case.gpu:10} {case.rung:16} {case.size:5} measured {case.measured_gflops:8.0f} "
                 f"modelled {last.predicted_gflops:8.0f} ({last.error:+.1%})",
                 flush=True,
             )
+        errors, stalls = summary(found), first_stalls(found)
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    read = measured_stalls()
-    at_4096 = {
-        each.case.rung: each.stalls
-        for each in found
-        if each.case.group == "rungs" and each.case.size == 4096
-    }
-    first = {
-        name: {
-            "measured": next(iter(read[name])),
-            "modelled": next(iter(stalls)),
-            "measured_stalls": dict(itertools.islice(read[name].items(), 4)),
-            "modelled_stalls": dict(itertools.islice(stalls.items(), 4)),
-        }
-        for name, stalls in at_4096.items()
-    }
-    errors = summary(found)
     write_json(
         options.out / "model_errors.json",
         {
             "environment": describe_environment(None).to_json(),
             "summary": errors,
-            "first_stalls": first,
+            "first_stalls": stalls,
             "cases": [asdict(each) for each in found],
         },
     )
     print(json.dumps(errors, indent=1))
-    for name, stalls in first.items():
-        print(
-            f"{name:16} first stall: {stalls['measured']} measured, {stalls['modelled']} modelled"
-        )
+    for name, first in stalls.items():
+        print(f"{name:16} first stall: {first['measured']} measured, {first['modelled']} modelled")
     return 0
 
 

@@ -1,7 +1,7 @@
 """The tiles that the time model is judged by, beside the rungs with their own tiles: 40 of them.
 
-Drawn at random, with a fixed seed, from all legal tiles of each rung's space: no choice of ours. Some
-are bad ones, and the model has to see that they are.
+Drawn at random, with a fixed seed, from all legal tiles of each rung's space: no choice of ours.
+Some are bad ones, and the model has to see that they are.
 """
 
 from __future__ import annotations

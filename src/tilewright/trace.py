@@ -27,6 +27,19 @@ class AccessTrace:
     load: npt.NDArray[np.bool_]
     sectors: Array
 
+    @classmethod
+    def empty(cls) -> AccessTrace:
+        """Return a trace of no access."""
+        none = np.zeros(0, np.int64)
+        return cls(
+            block=none,
+            warp=none,
+            line=none,
+            order=none,
+            load=none.astype(bool),
+            sectors=np.zeros((0, 1), np.int64),
+        )
+
     def of_block(self, block: int) -> AccessTrace:
         """Return the accesses of one block, as its warps would make them side by side."""
         chosen = np.flatnonzero(self.block == block)

@@ -177,6 +177,76 @@ def test_functions_that_are_not_inlined_are_counted_at_their_calls() -> None:
     assert executed(found, "STG") == 6
 
 
+def test_a_kernel_of_loops_calls_exits_and_divisions_is_counted() -> None:
+    code = """__device__ __noinline__ float smooth(float x, int turns) {
+#pragma unroll 1
+      while (turns > 0) { x += 1.0f; --turns; }
+      return x;
+    }
+    extern "C" __global__ void k(float* x, const int* turns, int n) {
+      const int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i >= n) return;
+      float sum = x[i];
+      int left = turns[i];
+      while (left != 0) {
+        if (left == 5) return;
+        sum = smooth(sum, left);
+        --left;
+      }
+      x[i] = sum / x[i + n];
+    }"""
+    # Warps that call 3 times, never, once (and return at 5), and up to 3 times; 16 lanes of the
+    # last are past the end.
+    turns = np.array([3] * 32 + [0] * 32 + [6] * 32 + [0, 1, 2, 3] * 4, np.int32)
+    n = len(turns)
+    found = profile_kernel(
+        compile_cuda(code, "k"),
+        Launch(grid=2, block=64),
+        [np.ones(2 * n, np.float32), turns, np.int32(n)],
+    )
+    assert executed(found, "CALL") == executed(found, "RET") == 3 + 0 + 1 + 3
+    # A call with n left adds n times: 3 + 2 + 1, 6, and 3 + 2 + 1 of ever fewer lanes.
+    assert executed(found, "FADD") == 6 + 6 + 6
+    assert threads(found, "FADD") == 32 * 6 + 32 * 6 + 4 * (0 + 1 + 3 + 6)
+    assert (executed(found, "MUFU"), threads(found, "MUFU")) == (3, 32 + 32 + 16)
+    assert (executed(found, "STG"), threads(found, "STG")) == (3, 32 + 32 + 16)
+    loads = [each.access for each in of(found, "LDG") if each.access is not None]
+    assert sum(a.requests for a in loads) == 4 + 4 + 3  # x[i], turns[i], x[i + n]
+    assert not any("agree" in gap or "never" in gap for gap in found.gaps)
+
+
+def test_copies_of_a_loop_run_no_more_often_than_their_lines() -> None:
+    # Sixteen, eight and four turns at once, the last under a predicate: of four turns only those.
+    code = """__device__ __noinline__ float smooth(float x, int turns) {
+      while (turns > 0) { x = fmaf(x, 0.5f, 1.0f); --turns; }
+      return x;
+    }
+    extern "C" __global__ void k(float* x, int n) { x[threadIdx.x] = smooth(x[threadIdx.x], n); }"""
+    artifact = compile_cuda(code, "k")
+    found = profile_kernel(
+        artifact, Launch(grid=1, block=64), [np.ones(64, np.float32), np.int32(4)]
+    )
+    assert sum(each.executed for each in of(found, "FFMA")) == 2 * 4
+    assert threads(found, "FFMA") == 64 * 4
+
+
+def test_lanes_run_a_bsync_once_for_each_way_that_they_come_by() -> None:
+    code = """__global__ void k(float* x, const int* turns) {
+      float sum = x[threadIdx.x];
+#pragma unroll 1
+      for (int i = turns[threadIdx.x]; i > 0; --i) sum += 1.0f;
+      x[threadIdx.x] = sum;
+    }"""
+    # One warp leaves the loop together, one by fours: after 0, 1, .. 7 turns.
+    turns = np.repeat(np.arange(8), 4).astype(np.int32)
+    both = np.concatenate([np.full(32, 5, np.int32), turns])
+    found = profile(code, [np.zeros(64, np.float32), both], block=64)
+    (sync,) = of(found, "BSYNC")
+    assert (sync.executed, executed(found, "FADD"), executed(found, "STG")) == (1 + 8, 5 + 7, 2)
+    assert sync.threads == 64
+    assert found.provenance["executed"] == "exact"
+
+
 def test_spilled_registers_are_local_accesses_of_whole_warps() -> None:
     chosen = rung("05")
     tile = replace(chosen.default, min_blocks=4)  # 64 accumulators in 64 registers

@@ -8,13 +8,15 @@ every block. The counts of a launch are those of each class times its blocks, ex
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.bench.classes import BlockClass, block_classes
+from tilewright.bench.explain import profile_classes
 from tilewright.bench.provenance import CHECKED_PROVENANCE, counter_provenance
+from tilewright.bench.timing_model import estimate_launch
 from tilewright.bench.verify import Region, Verification, check, whole
 from tilewright.counters import Counters
 from tilewright.emulator import run
@@ -22,6 +24,7 @@ from tilewright.errors import ProblemError, TilewrightError
 from tilewright.gpus import Gpu, occupancy
 from tilewright.kernels import Rung, Tile
 from tilewright.launch import Launch
+from tilewright.model.estimate import Estimate
 from tilewright.problem import Problem
 from tilewright.records import LadderRecord
 from tilewright.toolchain import Artifact, compile_cuda, resources
@@ -92,6 +95,7 @@ class EmulatedLadder:
         )
         launch = rung.launch(self.problem, chosen)
         classes = block_classes(rung, self.problem, chosen)
+        estimate = self._estimate(rung, artifact, launch, classes)
         np.copyto(self._c, self._c0)
         counters = self._count(rung, artifact, launch, classes)
         blocks = self._blocks(launch, classes)
@@ -108,10 +112,22 @@ class EmulatedLadder:
         )
         found = self._check(chosen, launch, blocks)
         return Emulated(
-            record=self._record(rung, chosen, artifact, launch, counters, found),
+            record=replace(
+                self._record(rung, chosen, artifact, launch, counters, found),
+                predicted_gflops=self.problem.flops / estimate.seconds / 1e9,
+                limiter=estimate.first_stall,
+            ),
             verification=found,
             tile=chosen,
         )
+
+    def _estimate(
+        self, rung: Rung, artifact: Artifact, launch: Launch, classes: list[BlockClass]
+    ) -> Estimate:
+        """Return the modelled time. C is written."""
+        args = rung.arguments(self.problem, self._a, self._b, self._c)
+        profile = profile_classes(artifact, launch, args, classes)
+        return estimate_launch(artifact, launch, args, profile, self.gpu)
 
     def _count(
         self, rung: Rung, artifact: Artifact, launch: Launch, classes: list[BlockClass]
@@ -178,6 +194,7 @@ class EmulatedLadder:
             dynamic_shared_bytes=launch.shared_bytes,
         )
         provenance = {**CHECKED_PROVENANCE, **counter_provenance(artifact)}
+        provenance |= {"predicted_gflops": "modelled", "limiter": "modelled"}
         provenance["sectors_per_request"] = provenance["counters.global_load_sectors"]
         published = rung.published_gflops.get(self.gpu.name)
         return LadderRecord(

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from tilewright.accesses import PtxCounts
-from tilewright.bench.classes import block_classes
+from tilewright.bench.classes import BlockClass, block_classes
 from tilewright.emulator.counting import count_lines
 from tilewright.errors import LaunchError
 from tilewright.gpus import Gpu
@@ -55,9 +55,22 @@ def profile_rung(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = Non
         CompileError: the kernel does not compile for the GPU.
     """
     artifact, launch, args = rung_launch(rung, problem, gpu, tile)
+    classes = block_classes(rung, problem, tile or rung.tile_for(gpu.name))
+    return profile_classes(artifact, launch, args, classes)
+
+
+def profile_classes(
+    artifact: Artifact,
+    launch: Launch,
+    args: Sequence[Argument],
+    classes: Sequence[BlockClass],
+) -> Profile:
+    """Return the counts of a launch whose blocks fall into classes that count alike, exactly.
+
+    Arrays in `args` are written.
+    """
     found = images(artifact)
     widths = found.widths()
-    classes = block_classes(rung, problem, tile or rung.tile_for(gpu.name))
     parts = [
         count_lines(artifact, launch, args, widths=widths, sample=[each.first]).times(each.count)
         for each in classes

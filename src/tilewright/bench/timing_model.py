@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.emulator.tracing import trace_accesses
-from tilewright.gpus import Gpu, occupancy
+from tilewright.gpus import Gpu
 from tilewright.launch import Argument, Launch
-from tilewright.model.estimate import Estimate, estimate
+from tilewright.model.estimate import Estimate, resident_blocks
 from tilewright.model.machine import machine
 from tilewright.model.profile import Profile
 from tilewright.model.traffic import Hit, Hits, Neighbours, line_hits, local_hits
+from tilewright.model.whatif import Case
 from tilewright.model.widths import images
 from tilewright.toolchain import Artifact, resources
 from tilewright.toolchain.control import control_codes
@@ -21,13 +22,30 @@ _LEAST_L1 = 16 << 10  # bytes of L1 that shared memory cannot take, about: assum
 def estimate_launch(
     artifact: Artifact, launch: Launch, args: Sequence[Argument], profile: Profile, gpu: Gpu
 ) -> Estimate:
-    """Return the modelled time of a launch that was profiled. Arrays in `args` are written."""
+    """Return the modelled time of a launch that was profiled. Raises what `launch_case` does."""
+    return launch_case(artifact, launch, args, profile, gpu).estimate()
+
+
+def launch_case(
+    artifact: Artifact, launch: Launch, args: Sequence[Argument], profile: Profile, gpu: Gpu
+) -> Case:
+    """Return what the time model reads of a launch that was profiled. Arrays in `args` are written.
+
+    Raises:
+        LaunchError: a kernel of which no block fits in an SM.
+        UnsupportedError: an artifact without machine code, or a GPU that no compiler reaches.
+        EmulationError: a fault of the kernel.
+    """
     found = images(artifact)
     hits = trace_hits(artifact, launch, args, profile, gpu)
     by_index = local_hits(profile, resources(artifact).local_bytes, _l1_bytes(profile, gpu))
     by_index |= {image.index: hits[image.line] for image in found.accesses if image.line in hits}
-    return estimate(
-        profile, found.flow, control_codes(artifact), gpu, Hits(by_index=by_index)
+    return Case(
+        profile=profile,
+        flow=found.flow,
+        control=control_codes(artifact),
+        gpu=gpu,
+        hits=Hits(by_index=by_index),
     )
 
 
@@ -41,29 +59,17 @@ def trace_hits(
     below = here + columns if rows // 2 + 1 < rows else None
     sample = [block for block in (here, right, below) if block is not None]
     trace = trace_accesses(artifact, launch, args, sample=sample)
-    resident = _resident(profile, gpu)
     return line_hits(
         Neighbours(trace=trace, block=here, along_x=right, along_y=below),
         launch,
         l1_bytes=_l1_bytes(profile, gpu),
         l2_bytes=gpu.l2_bytes or 0,
-        resident=resident * gpu.sm_count,
+        resident=resident_blocks(profile, gpu) * gpu.sm_count,
     )
-
-
-def _resident(profile: Profile, gpu: Gpu) -> int:
-    """Return the blocks that an SM runs at a time."""
-    held = occupancy(
-        gpu=gpu,
-        threads=profile.launch.threads,
-        registers=profile.registers,
-        shared_bytes=profile.shared_bytes,
-    )
-    return max(held.active_blocks, 1)
 
 
 def _l1_bytes(profile: Profile, gpu: Gpu) -> int:
     """Return the L1 that one block has to itself: what shared memory leaves, in equal parts."""
-    resident = _resident(profile, gpu)
+    resident = resident_blocks(profile, gpu)
     left = machine(gpu).l1_bytes - resident * profile.shared_bytes
     return max(left, _LEAST_L1) // resident

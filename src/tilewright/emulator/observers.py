@@ -232,7 +232,7 @@ def total(plan: Plan, executions: npt.NDArray[np.int64], observers: Sequence[Obs
     counter = next(o for o in observers if isinstance(o, AccessCounter))
     warps = threads = ffma = 0
     mix: dict[str, int] = {}
-    for block, (times, active) in zip(plan.blocks, executions.tolist(), strict=True):
+    for block, (times, active, _) in zip(plan.blocks, executions.tolist(), strict=True):
         for ins in plan.function.body[block.start : block.end]:
             name = ".".join((ins.opcode, *ins.types[:1]))
             mix[name] = mix.get(name, 0) + times

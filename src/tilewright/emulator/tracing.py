@@ -67,9 +67,7 @@ class Tracer:
     def trace(self) -> AccessTrace:
         """Return what was kept."""
         if not self._kept:
-            none = np.zeros(0, np.int64)
-            return AccessTrace(block=none, warp=none, line=none, order=none,
-                               load=none.astype(bool), sectors=np.zeros((0, 1), np.int64))  # fmt: skip
+            return AccessTrace.empty()
         events = np.concatenate([kept[0] for kept in self._kept])
         rows = np.concatenate([kept[1] for kept in self._kept])
         lanes = np.arange(32, dtype=np.uint32)
@@ -86,11 +84,12 @@ class Tracer:
 
 
 def _counts(ins: Instruction) -> bool:
+    """Whether an instruction may access global memory."""
     return space_named(ins) in (Kind.GLOBAL, Kind.GENERIC)
 
 
 def _order(blocks: npt.NDArray[np.int64], warps: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Number the events of each warp."""
+    """Return the number of each event among those of its warp."""
     result = np.zeros(len(blocks), np.int64)
     seen: dict[tuple[int, int], int] = {}
     for place, key in enumerate(zip(blocks.tolist(), warps.tolist(), strict=True)):
@@ -102,12 +101,12 @@ def _order(blocks: npt.NDArray[np.int64], warps: npt.NDArray[np.int32]) -> npt.N
 def _sectors(
     rows: npt.NDArray[np.uint64], active: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the distinct sectors of each row, ascending, then -1."""
+    """Return the distinct sectors of each row, the greatest first, then -1."""
     first = np.where(active, (rows // np.uint64(SECTOR_BYTES)).astype(np.int64), -1)
     end = rows + (sizes[:, None] - 1).astype(np.uint64)
     last = np.where(active, (end // np.uint64(SECTOR_BYTES)).astype(np.int64), -1)
     both = first if np.array_equal(first, last) else np.concatenate([first, last], axis=1)
-    ordered = -np.sort(-both, axis=1)  # descending, so that -1 comes last
+    ordered = -np.sort(-both, axis=1)
     again = np.zeros(ordered.shape, bool)
     again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     ordered[again] = -1

@@ -15,11 +15,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.layouts.memory import BANKS, WORD_BITS
+
 Integers: TypeAlias = "npt.NDArray[np.int64]"
 
 LANES = 32
-BANKS = 32
-WORD_BYTES = 4
+WORD_BYTES = WORD_BITS // 8
 SECTOR_BYTES = 32
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import LayoutError
-from tilewright.layouts.banks import BANKS, LANES, WORD_BYTES, Integers, wavefronts
+from tilewright.layouts.banks import LANES, Integers, wavefronts
 from tilewright.layouts.banks import least_wavefronts as least
+from tilewright.layouts.memory import BANKS, WORD_BITS
 from tilewright.layouts.swizzle import AnyLayout, Swizzle
 
-LINE_BITS = 8 * BANKS * WORD_BYTES
+LINE_BITS = BANKS * WORD_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from tilewright.model.estimate import Estimate
 from tilewright.model.neighbours import runs_of_neighbours
 from tilewright.model.profile import Profile
 from tilewright.model.summary import Summary
-from tilewright.model.whatif import Case, most_by_bandwidth, narrowed, widened
+from tilewright.model.whatif import COMPARING, Case, most_by_bandwidth, narrowed, widened
 
 MOST = 3
 _MOST_RUNS = 4  # what-ifs that are simulated at most
@@ -60,10 +60,12 @@ def advise(
     *,
     case: Case | None = None,
     estimate: Estimate | None = None,
+    tried: Sequence[Suggestion] = (),
 ) -> tuple[Suggestion, ...]:
     """Return suggestions, the most promising first: by the model's gain where it was asked.
 
-    `estimate` is that of `case`, both None where only counts are there.
+    `estimate` is that of `case`, both None where only counts are there. `tried` are suggestions
+    whose gains are known.
     """
     found = candidates(profile, summary, gpu, occupancy)
     if case is None or estimate is None:
@@ -74,8 +76,9 @@ def advise(
     found += [*_wider(case), *_fewer_bytes(case, estimate)]
     scored = [(_score(c, waits, estimate), n, c) for n, c in enumerate(found)]
     runs = sorted((s for s in scored if s[0] > 0 and s[2].change is not None), reverse=True)
-    tried = [_what_if(c, case, estimate, waits) for _, _, c in runs[:_MOST_RUNS]]
-    return best([*_uneven(profile, gpu, estimate), *tried])
+    before = case.estimate(effort=COMPARING) if runs else estimate
+    mended = [_what_if(c, case, before, waits) for _, _, c in runs[:_MOST_RUNS]]
+    return best([*tried, *_uneven(profile, gpu, estimate), *mended])
 
 
 def best(found: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
@@ -102,7 +105,7 @@ def _what_if(
     candidate: Candidate, case: Case, before: Estimate, waits: dict[str, float]
 ) -> Suggestion:
     assert candidate.change is not None
-    gain = before.seconds / candidate.change(case).estimate().seconds
+    gain = before.seconds / candidate.change(case).estimate(effort=COMPARING).seconds
     if candidate.kind == "prefetching":
         gain = min(gain, most_by_bandwidth(before))
     stall = max(candidate.stalls, key=lambda name: (waits.get(name, 0.0), name), default=None)

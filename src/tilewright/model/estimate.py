@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.gpus import Gpu, occupancy
 from tilewright.model.machine import Machine, machine
-from tilewright.model.operations import Operation, operations
+from tilewright.model.operations import operations
 from tilewright.model.path import typical_path
 from tilewright.model.profile import Profile
 from tilewright.model.sm import PARTITIONS, Simulated, Sm
@@ -15,21 +15,22 @@ from tilewright.model.traffic import Hits
 from tilewright.toolchain.control import Control
 from tilewright.toolchain.sass_flow import SassFlow
 
-# A long loop is simulated for a few trips, then for more: the difference is what trips cost. How many
-# is a matter of so many instructions of all warps together.
+# A long loop is simulated for a few trips, then for more: the difference is what trips cost. They
+# are as many as give about so many instructions of all warps together.
 _FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 20_000, 60_000
 _LEAST_TRIPS, _MOST_TRIPS = 2, 24
 _MOST_PATH = 60_000  # instructions of one warp
+_WHOLE_SM = frozenset({"lsu", "l2", "dram"})  # units that the partitions share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What the model says of a launch. All of it is modelled.
 
-    Units: seconds; cycles of the SM; `stalls` warps waiting an issued instruction, by the profiler's
-    reasons (as its `..._per_issue_active`), most first; `demand` the share of the time that each
-    unit is busy; `issue_active` the share of cycles in which a partition issues. `waves` are rounds of
-    resident blocks on the busiest SM.
+    Units: seconds; cycles of the SM; `stalls` warps waiting an issued instruction, by the
+    profiler's reasons (as its `..._per_issue_active`), most first; `demand` the share of the time
+    that each unit is busy, a pipe's the mean over the partitions; `issue_active` the share of
+    cycles in which a partition issues. `waves` are rounds of resident blocks on the busiest SM.
     """
 
     gpu: str
@@ -42,26 +43,35 @@ class Estimate:
     stalls: Mapping[str, float]
     demand: Mapping[str, float]
 
+    @property
+    def first_stall(self) -> str:
+        """What warps wait for most, of what keeps them from being ready."""
+        waits = (name for name in self.stalls if name != "not_selected")
+        return next(waits, "not_selected")
+
 
 def estimate(
-    profile: Profile, flow: SassFlow, control: Mapping[int, Control], gpu: Gpu, hits: Hits
+    profile: Profile,
+    flow: SassFlow,
+    control: Mapping[int, Control],
+    gpu: Gpu,
+    hits: Hits,
+    *,
+    effort: float = 1.0,
 ) -> Estimate:
     """Return the modelled time of a profiled launch.
 
+    `effort` scales how much of long loops is simulated: less of it is enough to compare launches
+    with one another.
+
     Raises:
         LaunchError: a kernel of which no block fits in an SM.
+        UnsupportedError: a GPU that no compiler reaches.
     """
     m = machine(gpu)
-    held = occupancy(
-        gpu=gpu,
-        threads=profile.launch.threads,
-        registers=profile.registers,
-        shared_bytes=profile.shared_bytes,
-    )
-    blocks = profile.launch.blocks
-    resident = max(held.active_blocks, 1)
-    busiest = -(-blocks // gpu.sm_count)
-    runs = _Runs(profile, flow, control, m, hits)
+    resident = resident_blocks(profile, gpu)
+    busiest = -(-profile.launch.blocks // gpu.sm_count)
+    runs = _Runs(profile, flow, control, m, hits, effort)
     rounds, rest = divmod(busiest, resident)
     whole = runs.simulate(min(resident, busiest))
     cycles = whole.cycles * max(rounds, 1)
@@ -78,8 +88,25 @@ def estimate(
         resident_blocks=resident,
         issue_active=issue,
         stalls=dict(sorted(stalls.items(), key=lambda item: -item[1])),
-        demand={k: v / whole.cycles for k, v in whole.busy.items()},
+        demand={
+            unit: busy / whole.cycles / (1 if unit in _WHOLE_SM else PARTITIONS)
+            for unit, busy in whole.busy.items()
+        },
     )
+
+
+def resident_blocks(profile: Profile, gpu: Gpu) -> int:
+    """Return the blocks of a launch that an SM runs at a time.
+
+    Raises:
+        LaunchError: none fits.
+    """
+    return occupancy(
+        gpu=gpu,
+        threads=profile.launch.threads,
+        registers=profile.registers,
+        shared_bytes=profile.shared_bytes,
+    ).active_blocks
 
 
 class _Runs:
@@ -92,23 +119,26 @@ class _Runs:
         control: Mapping[int, Control],
         m: Machine,
         hits: Hits,
+        effort: float,
     ) -> None:
-        self.profile, self.flow, self.machine, self.hits = profile, flow, m, hits
-        self.operations: Sequence[Operation] = operations(profile, control)
-        self.warps = -(-profile.launch.threads // 32)
-        self.sms = min(m.gpu.sm_count, profile.launch.blocks)
-        self.long = _long_loops(profile, flow)
+        self._effort = effort
+        self._profile, self._flow, self._machine, self._hits = profile, flow, m, hits
+        self._operations = operations(profile, control)
+        self._warps = -(-profile.launch.threads // 32)
+        self._sms = min(m.gpu.sm_count, profile.launch.blocks)
+        self._long = _long_loops(profile, flow)
 
     def simulate(self, blocks: int) -> Simulated:
         """Return the whole run of `blocks` resident blocks, its long loops extrapolated."""
         trips, more = {}, {}
-        for header, loop in self.long.items():
-            of_all = loop.instructions * self.warps * blocks
-            trips[header] = min(_trips(_FIRST_INSTRUCTIONS, of_all), int(loop.trips))
-            more[header] = min(_trips(_MORE_INSTRUCTIONS, of_all), int(loop.trips) - trips[header])
+        for header, loop in self._long.items():
+            of_all = loop.instructions * self._warps * blocks
+            trips[header] = min(_trips(self._effort * _FIRST_INSTRUCTIONS, of_all), int(loop.trips))
+            wanted = _trips(self._effort * _MORE_INSTRUCTIONS, of_all)
+            more[header] = min(wanted, int(loop.trips) - trips[header])
         base = self._run(trips, blocks)
         result = base
-        for header, loop in self.long.items():
+        for header, loop in self._long.items():
             if more[header] > 0:
                 longer = self._run(trips | {header: trips[header] + more[header]}, blocks)
                 times = (loop.trips - trips[header]) / more[header] * loop.entries
@@ -116,19 +146,20 @@ class _Runs:
         return result
 
     def _run(self, trips: Mapping[int, int], blocks: int) -> Simulated:
-        path = typical_path(self.profile, self.flow, trips, _MOST_PATH)
+        path = typical_path(self._profile, self._flow, trips, _MOST_PATH)
         return Sm(
-            self.machine,
-            self.operations,
+            self._machine,
+            self._operations,
             path,
-            self.hits,
+            self._hits,
             blocks=blocks,
-            warps_per_block=self.warps,
-            sms=self.sms,
+            warps_per_block=self._warps,
+            sms=self._sms,
         ).run()
 
 
 def _trips(instructions: float, of_one: float) -> int:
+    """Return how many trips of so many instructions each make up so many in all."""
     return max(_LEAST_TRIPS, min(_MOST_TRIPS, round(instructions / max(of_one, 1))))
 
 

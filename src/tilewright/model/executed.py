@@ -159,7 +159,7 @@ class _Solution:
         for number, usual in self.balance.usual.items():
             ran = self.system.values.get(usual)
             if number not in self.system.values and ran is not None:
-                self.once = True
+                self.once |= bool(ran.any())
                 self._settle(number, ran)
 
     def _slow_calls(self) -> None:
@@ -213,7 +213,8 @@ class _Solution:
             line = self.kernel.main_line[number]
             if line is None or line not in self.known:
                 continue
-            alone = self.anchors.branches[line] == 1
+            last = self.balance.code[self.cfg.blocks[number].end - 1]
+            alone = self.anchors.branches[line] == 1 and is_conditional(last)
             value = np.maximum(self.known[line], self._least(number))
             never = not value.any() and not self._any_line(number)
             copied = self.kernel.images.block_of[line] in self.anchors.copied

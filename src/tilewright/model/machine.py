@@ -1,16 +1,17 @@
 """What the time model knows of an SM and its memory, by GPU, each figure with where it is from.
 
-`MEASURED` figures are those of benchmarks/h200_calibration.py on one H200 (sm_90), whose probes are
-none of the kernels that the model is judged by. Other architectures take them over where no
-document says otherwise: that is an assumption, and what it costs shows in the A6000's errors.
+"Measured" figures are those of benchmarks/h200_calibration.py on one H200 (sm_90), whose probes are
+none of the kernels that the model is judged by; their names are in brackets. Other architectures
+take them over where no document says otherwise: that is an assumption, and what it costs shows in
+the A6000's errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tilewright.gpus import Gpu
+from tilewright.gpus import ComputeCapability, Gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +36,11 @@ class Machine:
     l2_bytes_per_cycle: float
     dram_bytes_per_cycle: float
     launch_s: float
-    bank_reads: int = 1
-    sources: Mapping[str, str] = field(default_factory=dict)
 
 
-# Warp-level instructions: lanes of each kind an SM by compute capability, over four partitions.
+# Lanes of each kind in an SM, by compute capability, over its four partitions.
 # Source: CUDA C++ Programming Guide, "Arithmetic Instructions", throughput table.
-_LANES: Mapping[tuple[int, int], Mapping[str, int]] = {
-    (7, 0): {"fma": 64, "imad": 64, "alu": 64, "xu": 16, "fp64": 32},
+_LANES: Mapping[ComputeCapability, Mapping[str, int]] = {
     (7, 5): {"fma": 64, "imad": 64, "alu": 64, "xu": 16, "fp64": 2},
     (8, 0): {"fma": 64, "imad": 64, "alu": 64, "xu": 16, "fp64": 32},
     (8, 6): {"fma": 128, "imad": 64, "alu": 64, "xu": 16, "fp64": 2},
@@ -52,8 +50,12 @@ _LANES: Mapping[tuple[int, int], Mapping[str, int]] = {
     (12, 0): {"fma": 128, "imad": 128, "alu": 64, "xu": 16, "fp64": 2},
 }
 
+# Cycles for which other pipes are taken by an instruction. Assumed.
+_INTERVAL: Mapping[str, int] = {"uniform": 2, "branch": 2}
+
 # Latencies of what a scoreboard waits for. Measured, sm_90 (chain-*): the chain's cycles less 4.5
-# for the addition in it (9 where the address has 64 bits).
+# for the addition in it (9 where the address has 64 bits). Constants, special registers:
+# assumed.
 _LATENCY: Mapping[str, float] = {
     "lds32": 24,
     "lds64": 26,
@@ -71,11 +73,11 @@ _LATENCY: Mapping[str, float] = {
 
 # Latency of a hit in the L2 and of a miss, in cycles, by compute capability. sm_90: of the far half
 # of its L2, since a request of several sectors has one there (Luo et al., arXiv 2501.12084, of an
-# H800: 258 near, 414 far, 555 and 744 on a miss), less the 9 of address arithmetic. sm_86: Accel-Sim's
-# configuration of an RTX 3070, 39 + 187 and 254 more. Others: explain.md's table of microbenchmarks
-# (A100, RTX 4090, B200, T4, V100); sm_120 is taken to be like sm_89.
-_FAR: Mapping[tuple[int, int], tuple[float, float]] = {
-    (7, 0): (193, 400),
+# H800: 258 near, 414 far, 555 and 744 on a miss), less the 9 of address arithmetic. sm_86: the
+# configuration of an RTX 3070 in Accel-Sim, 39 + 187 and 254 more. sm_75: Jia et al., arXiv
+# 1903.07486, of a T4; its miss is assumed. sm_80, sm_89: arXiv 2402.13499, of an A100 and an
+# RTX 4090. sm_100: reported of a B200, 293 and 838. sm_120 is taken to be like sm_89.
+_FAR: Mapping[ComputeCapability, tuple[float, float]] = {
     (7, 5): (188, 400),
     (8, 0): (262, 466),
     (8, 6): (226, 480),
@@ -84,6 +86,22 @@ _FAR: Mapping[tuple[int, int], tuple[float, float]] = {
     (10, 0): (293, 838),
     (12, 0): (273, 541),
 }
+
+# GPUs that take the addresses of 32 lanes a cycle; others take 16.
+# Source: NVIDIA's whitepapers, load/store units of an SM: A100 and H100 32, GA102 and AD102 16; for
+# sm_90 also measured (stream-lds32-unit). sm_100 is taken to be like sm_90.
+_WIDE_LSU = frozenset({(8, 0), (9, 0), (10, 0)})
+
+# Of a launch: what the smallest kernel takes on an H200 by events, measured.
+_LAUNCH_S = 4.6e-6
+# Lines of the L1 that are looked up a cycle, memory instructions in a partition's queue, and the
+# share of the DRAM's datasheet bandwidth that a launch gets. Assumed; docs/model.md says what else
+# was tried.
+_L1_TAGS = 4.0
+_QUEUE = 8
+_DRAM_SHARE = 0.9
+# Bytes a cycle that the L2 gives each SM. Measured, sm_90: 30 to 36 by width (stream-ldg*-l2).
+_L2_BYTES_PER_CYCLE = 34.0
 
 
 def machine(gpu: Gpu) -> Machine:
@@ -96,22 +114,21 @@ def machine(gpu: Gpu) -> Machine:
     known = min(_LANES, key=lambda cc: (cc > gpu.compute_capability, _distance(cc, gpu)))
     lanes, (l2, dram) = _LANES[known], _FAR[known]
     interval = {pipe: max(1, 128 // count) for pipe, count in lanes.items()}
-    wide = gpu.compute_capability in ((8, 0), (9, 0), (10, 0), (7, 0))
     return Machine(
         gpu=gpu,
         clock_hz=gpu.boost_clock_hz,
-        interval=interval | {"uniform": 2, "branch": 2, "mio": 2},
+        interval={**interval, **_INTERVAL},
         latency={**_LATENCY, "l2": l2, "dram": dram},
-        lsu_lanes=32 if wide else 16,
-        l1_tags=4.0,
-        queue=8,
+        lsu_lanes=32 if gpu.compute_capability in _WIDE_LSU else 16,
+        l1_tags=_L1_TAGS,
+        queue=_QUEUE,
         l1_bytes=gpu.limits.shared_bytes,
-        l2_bytes_per_cycle=34.0 * gpu.sm_count,
-        dram_bytes_per_cycle=0.9 * gpu.dram_bytes_per_s / gpu.boost_clock_hz,
-        launch_s=4.6e-6,
+        l2_bytes_per_cycle=_L2_BYTES_PER_CYCLE * gpu.sm_count,
+        dram_bytes_per_cycle=_DRAM_SHARE * gpu.dram_bytes_per_s / gpu.boost_clock_hz,
+        launch_s=_LAUNCH_S,
     )
 
 
-def _distance(cc: tuple[int, int], gpu: Gpu) -> int:
+def _distance(cc: ComputeCapability, gpu: Gpu) -> int:
     major, minor = gpu.compute_capability
     return abs(10 * (cc[0] - major) + cc[1] - minor)

@@ -2,8 +2,7 @@
 
 The simulation of an SM needs the instructions of a warp in order; a profile has only how often each
 was executed and each edge taken. The walk takes each branch as often as its share says, and leaves
-a loop after its mean number of trips, or fewer where it is cut: what a loop costs a trip shows after
-a few.
+a loop after its mean number of trips, or fewer where it is cut.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from tilewright.model.profile import Profile
 from tilewright.toolchain.ptx.cfg import Cfg
 from tilewright.toolchain.sass_flow import SassFlow
 
-_ALMOST = 1 - 1e-6
-_MOST_BLOCKS = 200_000
+_ALMOST = 1 - 1e-6  # a share that has come due, but for rounding
+_END = -1  # where a warp goes that exits
+_MOST_BLOCKS = 200_000  # ends a walk whose counts lead nowhere
 
 
 def typical_path(
@@ -23,19 +23,19 @@ def typical_path(
 ) -> list[int]:
     """Return indices of instructions in the order of execution, of one warp of the launch.
 
-    `most_trips` are the trips after which a loop is cut, by the block of its header.
+    `most_trips` are the trips after which a loop is cut, by the block of its header. The walk ends
+    with the block in which it comes to more than `most_instructions`.
     """
     cfg = flow.cfg
     counts = [
         profile.counted[block.start].executed if block.end > block.start else 0
         for block in cfg.blocks
     ]
-    counts[0] = counts[1] if len(counts) > 1 else 0
+    counts[0] = counts[1] if len(counts) > 1 else 0  # the outside enters the first block
     edges = _edges(cfg, counts, profile.edges)
     leaving = _leaving(cfg, edges, counts, most_trips)
     path: list[int] = []
     credit: dict[tuple[int, int], float] = {}
-    calls = flow.calls
     returns: list[int] = []
     here = 1
     for _ in range(_MOST_BLOCKS):
@@ -44,17 +44,17 @@ def typical_path(
         if len(path) > most_instructions:
             break
         last = block.end - 1
-        if last in calls:
+        if last in flow.calls:
             returns.append(here + 1)
-            here = calls[last]
+            here = flow.calls[last]
             continue
-        onward = [s for s in block.successors if edges.get((here, s), 0) > 0]
-        if not onward:
-            if returns and profile.counted[last].instruction.opcode == "RET":
-                here = returns.pop()
-                continue
+        if returns and profile.counted[last].instruction.opcode == "RET":
+            here = returns.pop()
+            continue
+        onward = [s for s in (*block.successors, _END) if edges.get((here, s), 0) > 0]
+        here = _choose(here, onward, edges, leaving, credit) if onward else _END
+        if here == _END:
             break
-        here = _choose(here, onward, edges, leaving, credit)
     return path
 
 
@@ -91,18 +91,18 @@ def _leaving(
     counts: Sequence[int],
     most_trips: Mapping[int, int],
 ) -> dict[tuple[int, int], float]:
-    """The share of every edge out of a loop, at that block, once the loop is cut to its trips."""
+    """Return the share of every edge out of a loop, at its block, once the loop is cut."""
     found = {}
     for loop in cfg.loops:
         inside = frozenset(loop.blocks)
-        entries = sum(f for (a, b), f in edges.items() if b == loop.header and a not in inside)
+        entries = sum(n for (a, b), n in edges.items() if b == loop.header and a not in inside)
         if entries <= 0 or not counts[loop.header]:
             continue
         trips = counts[loop.header] / entries
         cut = min(1.0, most_trips.get(loop.header, trips) / trips)
-        for (a, b), flow in edges.items():
-            if a in inside and b not in inside and flow > 0 and (a, b) not in found:
-                found[a, b] = min(1.0, flow / (counts[a] * cut))
+        for (a, b), taken in edges.items():
+            if a in inside and b not in inside and taken > 0 and (a, b) not in found:
+                found[a, b] = min(1.0, taken / (counts[a] * cut))
     return found
 
 
@@ -110,7 +110,7 @@ def _edges(
     cfg: Cfg, counts: Sequence[int], known: Mapping[tuple[int, int], int]
 ) -> dict[tuple[int, int], int]:
     """Return how often every edge was taken: those not known are what is left of their blocks."""
-    edges = {edge: count for edge, count in known.items()}
+    edges = dict(known)
     missing = [(a, b) for a, block in enumerate(cfg.blocks) for b in block.successors]
     missing = [edge for edge in missing if edge not in edges]
     while missing:
@@ -130,4 +130,8 @@ def _edges(
             solved = dict.fromkeys(missing, 0)
         edges.update(solved)
         missing = [edge for edge in missing if edge not in edges]
+    for number, block in enumerate(cfg.blocks):
+        if block.leaves:
+            onward = sum(edges[number, successor] for successor in block.successors)
+            edges[number, _END] = max(counts[number] - onward, 0)
     return edges

@@ -16,6 +16,7 @@ from tilewright.trace import AccessTrace
 
 SECTOR_BYTES = 32
 _LINE_SECTORS = 4
+_LEAST_LINES = 8  # of the L1 that a block has to itself: assumed
 # What of the L2 keeps the operands of a launch for its next blocks; the rest goes to what streams
 # through. Assumed.
 _L2_USABLE = 0.8
@@ -26,10 +27,10 @@ class Hit:
     """Where one instruction's requests are served.
 
     `missing` is the share of its requests that fetch from the L2, `pending` of those that find
-    their line on its way for another warp; `sectors` the 32-byte sectors that a request fetches (or
-    stores); `dram` the share of those that come from the DRAM, `cold` the share of such requests that
-    wait for it: blocks that run side by side reach what they share at the same time, so that all wait
-    for the one fetch.
+    their line on its way for another warp; `sectors` the 32-byte sectors that a request fetches
+    (or stores); `dram` the share of those that come from the DRAM, `cold` the share of such
+    requests that wait for it: blocks that run side by side reach what they share at the same time,
+    so that all wait for the one fetch.
     """
 
     missing: float
@@ -55,17 +56,18 @@ _NONE = Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0, cold=0.0)
 
 @dataclass(slots=True)
 class _Tally:
+    """What the L1 did for one line of the PTX, and the sectors that it touched."""
+
     requests: int = 0
     missing: int = 0
     pending: int = 0
     fetched: int = 0
-    touched: int = 0
     own: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """Traces of one block, of the next along x and of the next along y (None where there is none)."""
+    """Traces of one block and of the next along x and along y (None where there is none)."""
 
     trace: AccessTrace
     block: int
@@ -78,16 +80,18 @@ def line_hits(
 ) -> dict[int, Hit]:
     """Return the hits by PTX line.
 
-    Units: `l1_bytes` of L1 that one block has to itself; `resident` blocks run on the GPU at a time.
+    Units: `l1_bytes` of L1 that one block has to itself; `resident` blocks run on the GPU at a
+    time.
     """
-    tallies = _simulate(found.trace.of_block(found.block), max(l1_bytes // 128, 8))
+    lines = max(l1_bytes // (_LINE_SECTORS * SECTOR_BYTES), _LEAST_LINES)
+    tallies = _simulate(found.trace.of_block(found.block), lines)
     beside = {
         axis: _sectors_by_line(found.trace, block)
         for axis, block in (("x", found.along_x), ("y", found.along_y))
         if block is not None
     }
     shared = {
-        line: {axis: _common(tally.own, lines.get(line, set())) for axis, lines in beside.items()}
+        line: {axis: _common(tally.own, other.get(line, set())) for axis, other in beside.items()}
         for line, tally in tallies.items()
     }
     grid_x, rows = launch.grid[0], launch.blocks // launch.grid[0]
@@ -154,7 +158,6 @@ def _simulate(trace: AccessTrace, lines: int) -> dict[int, _Tally]:
         for sector in sectors:
             if sector < 0:
                 break
-            tally.touched += 1
             tally.own.add(sector)
             if not load:
                 fetched += 1
@@ -186,11 +189,12 @@ def _sectors_by_line(trace: AccessTrace, block: int) -> dict[int, set[int]]:
 
 
 def _common(own: set[int], other: set[int]) -> float:
+    """Return the share of a block's sectors that another touches too."""
     return len(own & other) / len(own) if own else 0.0
 
 
 def _distinct(shared: Mapping[str, float], across_x: int, across_y: int) -> float:
-    """The share of what blocks fetch that no other of x by y blocks does."""
+    """Return the share of what each of x by y blocks fetches that no other has fetched."""
     result = 1.0
     for axis, count in (("x", across_x), ("y", across_y)):
         common = shared.get(axis, 0.0)

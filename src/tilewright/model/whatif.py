@@ -18,6 +18,8 @@ from tilewright.toolchain.sass_flow import SassFlow
 
 _LINE_SECTORS = 4
 _WORD = 4
+# How much of the loops is simulated where two launches are compared.
+COMPARING = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +32,11 @@ class Case:
     gpu: Gpu
     hits: Hits
 
-    def estimate(self) -> Estimate:
-        """Return the modelled time."""
-        return estimate(self.profile, self.flow, self.control, self.gpu, self.hits)
+    def estimate(self, *, effort: float = 1.0) -> Estimate:
+        """Return the modelled time. `effort` as of `model.estimate.estimate`."""
+        return estimate(
+            self.profile, self.flow, self.control, self.gpu, self.hits, effort=effort
+        )
 
 
 def without_conflicts(case: Case) -> Case:

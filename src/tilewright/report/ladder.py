@@ -36,13 +36,17 @@ def ladder_table(records: Sequence[LadderRecord], published_cublas: Mapping[str,
     heads += ["waves/\nFMA", "instr/\nFMA"]
     if device:
         heads += ["\nGFLOP/s", "\nspread", "of\ncuBLAS"]
+    modelled = any(r.predicted_gflops is not None for r in records)
+    if modelled:
+        heads += ["model\nGFLOP/s"]
     if published:
-        heads += ["published\nGFLOP/s", "of\ncuBLAS "]
+        heads += ["publ.\nGFLOP/s", "of\ncuBLAS "]
     columns |= dict.fromkeys(heads, "right")
     rows = tuple(
         (
             *_counts(r),
             *(_timed(r) if device else ()),
+            *(_modelled(r) if modelled else ()),
             *(_published(r, published_cublas) if published else ()),
         )
         for r in records
@@ -93,6 +97,10 @@ def _timed(r: LadderRecord) -> tuple[str, str, str]:
     return f"{r.measured_gflops:.0f}", f"{r.timing.spread:.1%}", share
 
 
+def _modelled(r: LadderRecord) -> tuple[str]:
+    return ("-" if r.predicted_gflops is None else f"{r.predicted_gflops:.0f}",)
+
+
 def _published(r: LadderRecord, cublas: Mapping[str, float]) -> tuple[str, str]:
     if r.published_gflops is None:
         return "-", "-"
@@ -117,10 +125,13 @@ def _notes(records: Sequence[LadderRecord], *, device: bool, published: bool) ->
                 "rung. Median of launches with a cold L2; spread is the interquartile range."
             )
     else:
-        notes.append("Emulated: no figure here is a time. On a GPU the same command measures it.")
+        notes.append(
+            "model: what the time model says (docs/model.md has its errors); no figure here is "
+            "measured. On a GPU the same command measures."
+        )
     if published:
         notes.append(
-            f"published: what others measured on a {records[0].gpu} with kernels of their own at "
+            f"publ.: what others measured on a {records[0].gpu} with kernels of their own at "
             "4096 x 4096 x 4096, and its share of cuBLAS (siboehm.com/articles/22/CUDA-MMM)."
         )
     return tuple(notes)
