@@ -171,10 +171,10 @@ def test_help_has_an_example() -> None:
 
 def has_linker() -> bool:
     from tilewright.errors import ToolchainError
-    from tilewright.toolchain.assembler import _load
+    from tilewright.toolchain.assembler import load_nvjitlink
 
     try:
-        _load()
+        load_nvjitlink()
     except ToolchainError:
         return False
     return True

@@ -18,6 +18,7 @@ from tilewright.errors import TilewrightError
 
 _TRIVIAL_KERNEL = 'extern "C" __global__ void trivial(float* p) { p[threadIdx.x] = 1.0f; }'
 _GPU_EXTRA = "pip install 'tilewright[gpu]'"
+_CUDA_EXTRA = "pip install 'tilewright[cuda]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,9 @@ def examine() -> tuple[Check, ...]:
             "CUDA headers",
             "kernels that include them",
             _headers,
-            "pip install nvidia-cuda-runtime",
+            _CUDA_EXTRA,
         ),
+        ("nvJitLink", "explaining PTX", _nvjitlink, _CUDA_EXTRA),
         ("g++", "some of the tests", _compiler, "install a C++ compiler, such as g++"),
     )
     return (
@@ -216,6 +218,13 @@ def _headers() -> str:
     if not folders:
         raise _Missing(f"no headers of CUDA {major}")
     return f"CUDA {major}"
+
+
+def _nvjitlink() -> str:
+    from tilewright.toolchain.assembler import load_nvjitlink
+
+    major, minor = load_nvjitlink().version()
+    return f"nvJitLink {major}.{minor}"
 
 
 def _compiler() -> str:

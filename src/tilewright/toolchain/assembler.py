@@ -32,7 +32,7 @@ def with_machine_code(artifact: Artifact, arch: str) -> Artifact:
 
 @functools.lru_cache(maxsize=32)
 def _assemble(ptx: str, name: str, arch: str) -> bytes:
-    api = _load()
+    api = load_nvjitlink()
     options = [f"-arch={arch}", "-lineinfo"]
     handle = api.create(len(options), options)
     data = ptx.encode()
@@ -52,7 +52,12 @@ def _assemble(ptx: str, name: str, arch: str) -> bytes:
 
 
 @functools.cache
-def _load() -> Any:  # noqa: ANN401 - the binding has no types
+def load_nvjitlink() -> Any:  # noqa: ANN401 - the binding has no types
+    """Return the binding of nvJitLink.
+
+    Raises:
+        ToolchainError: it is not installed.
+    """
     try:
         from cuda.bindings import nvjitlink
 
