@@ -6,7 +6,7 @@ import pytest
 from tilewright.accesses import AccessSums, PtxCounts, Width
 from tilewright.emulator.counting import count_lines
 from tilewright.launch import Launch
-from tilewright.toolchain import Artifact, compile_cuda
+from tilewright.toolchain import Artifact, artifact_from_ptx, compile_cuda
 from tilewright.toolchain.ptx.parser import parse
 
 LADDER = """extern "C" __global__ void k(volatile float* x, int n) {
@@ -140,3 +140,44 @@ def test_runs_of_one_kernel_are_joined() -> None:
     key = (line_of(artifact, "st", "global"), "global", Width(4))
     assert (whole.blocks, int(whole.weights.sum())) == (4, 4)
     assert whole.accesses[key].requests == 4
+
+
+SWITCH = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k()
+{
+.reg .b32 %r<3>;
+mov.u32 %r1, %tid.x;
+and.b32 %r2, %r1, 3;
+TABLE: .branchtargets A, B, C, D;
+brx.idx %r2, TABLE;
+A:
+mov.u32 %r1, 1;
+B:
+mov.u32 %r1, 2;
+C:
+mov.u32 %r1, 3;
+D:
+ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("lanes", "more"), [(1, 0), (2, 1), (32, 3)])
+def test_a_switch_parts_lanes_once_less_than_it_has_places(lanes: int, more: int) -> None:
+    counts = count(artifact_from_ptx(SWITCH, "k"), [], block=lanes)
+    place = counts.lines.tolist().index(SWITCH.splitlines().index("brx.idx %r2, TABLE;") + 1)
+    assert counts.parted[:, place].tolist() == [more]
+    assert counts.parted.sum() == more
+
+
+def test_a_loop_parts_lanes_at_each_turn_that_some_leave() -> None:
+    artifact = compiled("""extern "C" __global__ void k(int* x) {
+#pragma unroll 1
+      for (int i = x[threadIdx.x]; i > 0; --i) x[threadIdx.x + 32] += i;
+    }""")
+    # Lanes leave after 0, 1, 2 and 3 turns: three times some of them go on.
+    parted = count(artifact, [np.repeat(np.arange(8), 8).astype(np.int32)]).parted
+    assert parted.sum() == 3
+    assert count(artifact, [np.full(64, 5, np.int32)]).parted.sum() == 0

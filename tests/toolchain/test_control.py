@@ -72,6 +72,7 @@ def test_what_is_no_elf_file_is_refused() -> None:
         (0x000E220000002100, Control(1, 0, None, 0, 0)),  # 0x711: 000000 111 000 1 0001
         (0x001FCA00078E0207, Control(5, None, None, 1, 0)),  # 0xfe5: 000001 111 111 0 0101
         (0x0041E8000C101904, Control(4, None, 0, 4, 0)),  # 0x20f4: 000100 000 111 1 0100
+        (0x020FE20000000000, Control(1, None, None, 32, 0)),  # bit 121: scoreboard 5
         (0x040FE20000000005, Control(1, None, None, 0, 1)),  # bit 122: the first operand is kept
         (0x0C0FE20000000005, Control(1, None, None, 0, 3)),
     ],

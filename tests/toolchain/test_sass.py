@@ -260,3 +260,15 @@ class TestDisassembler:
             assert toolkit.find_nvdisasm() == program
         finally:
             toolkit.find_nvdisasm.cache_clear()
+
+
+def test_saved_registers_are_marked() -> None:
+    listing = """\t.section\t.text.k,"ax",@progbits
+k:
+        /*0000*/  STL.64 [R1+0x8], R12          (*"SpillRefill"*) ;
+        /*0010*/  LDL R2, [R1+0x4] ;
+        /*0020*/  EXIT ;
+"""
+    saved, own, _ = parse_sass(listing).functions["k"].instructions
+    assert (saved.mnemonic, saved.operands, saved.spill) == ("STL.64", ("[R1+0x8]", "R12"), True)
+    assert (own.operands, own.spill) == (("R2", "[R1+0x4]"), False)

@@ -8,6 +8,7 @@ a loop after its mean number of trips, or fewer where it is cut.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tilewright.model.profile import Profile
 from tilewright.toolchain.ptx.cfg import Cfg
@@ -16,6 +17,16 @@ from tilewright.toolchain.sass_flow import SassFlow
 _ALMOST = 1 - 1e-6  # a share that has come due, but for rounding
 _END = -1  # where a warp goes that exits
 _MOST_BLOCKS = 200_000  # ends a walk whose counts lead nowhere
+
+
+class _Exit(NamedTuple):
+    """A way out of a loop, and its share of what comes to its block.
+
+    The ways out of one loop come due together: `loop`, its header, stands for all of them.
+    """
+
+    loop: int
+    share: float
 
 
 def typical_path(
@@ -35,7 +46,7 @@ def typical_path(
     edges = _edges(cfg, counts, profile.edges)
     leaving = _leaving(cfg, edges, counts, most_trips)
     path: list[int] = []
-    credit: dict[tuple[int, int], float] = {}
+    credit: dict[tuple[int, int] | int, float] = {}  # of edges, and of the ways out of a loop
     returns: list[int] = []
     here = 1
     for _ in range(_MOST_BLOCKS):
@@ -62,18 +73,18 @@ def _choose(
     here: int,
     onward: Sequence[int],
     edges: Mapping[tuple[int, int], int],
-    leaving: Mapping[tuple[int, int], float],
-    credit: dict[tuple[int, int], float],
+    leaving: Mapping[tuple[int, int], _Exit],
+    credit: dict[tuple[int, int] | int, float],
 ) -> int:
     """Pick the next block: the edge whose share has come due, most overdue first."""
     if len(onward) == 1:
         return onward[0]
     for successor in onward:  # an exit of a loop, after the loop's trips
-        edge = (here, successor)
-        if edge in leaving:
-            credit[edge] = credit.get(edge, 0.0) + leaving[edge]
-            if credit[edge] >= _ALMOST:
-                credit[edge] = 0.0
+        way_out = leaving.get((here, successor))
+        if way_out is not None:
+            due = credit.get(way_out.loop, 0.0) + way_out.share
+            credit[way_out.loop] = 0.0 if due >= _ALMOST else due
+            if due >= _ALMOST:
                 return successor
     staying = [s for s in onward if (here, s) not in leaving] or list(onward)
     total = sum(edges[here, s] for s in staying)
@@ -90,8 +101,8 @@ def _leaving(
     edges: Mapping[tuple[int, int], int],
     counts: Sequence[int],
     most_trips: Mapping[int, int],
-) -> dict[tuple[int, int], float]:
-    """Return the share of every edge out of a loop, at its block, once the loop is cut."""
+) -> dict[tuple[int, int], _Exit]:
+    """Return every edge out of a loop, as it is once the loop is cut."""
     found = {}
     for loop in cfg.loops:
         inside = frozenset(loop.blocks)
@@ -102,7 +113,8 @@ def _leaving(
         cut = min(1.0, most_trips.get(loop.header, trips) / trips)
         for (a, b), taken in edges.items():
             if a in inside and b not in inside and taken > 0 and (a, b) not in found:
-                found[a, b] = min(1.0, taken / (counts[a] * cut))
+                share = min(1.0, taken / (counts[a] * cut))
+                found[a, b] = _Exit(loop.header, share)
     return found
 
 

@@ -1,0 +1,91 @@
+"""Machine instructions as operations: pipes, the registers that they read, their accesses."""
+
+import pytest
+from small_programs import function, profile
+
+from tilewright.model.operations import bank_reads, operations, pipe_of, source_registers
+from tilewright.model.profile import AccessCounts
+from tilewright.toolchain.control import Control
+
+
+# Nsight Compute's documentation, "Pipelines": fma, alu, xu, fp64, uniform, lsu, adu (here branch).
+@pytest.mark.parametrize(
+    ("text", "pipe"),
+    [
+        ("FFMA R0, R1, R2, R3", "fma"),
+        ("HFMA2.MMA R0, -RZ, RZ, 0, 0", "fma"),
+        ("IMAD.WIDE.U32 R0, R1, R2, R4", "imad"),
+        ("IADD3 R0, R1, R2, R3", "alu"),
+        ("ISETP.GE.AND P0, PT, R0, R1, PT", "alu"),
+        ("MUFU.EX2 R0, R1", "xu"),
+        ("DFMA R0, R2, R4, R6", "fp64"),
+        ("UIADD3 UR4, UR4, 0x1, URZ", "uniform"),
+        ("UTMALDG.2D [UR4], [UR6]", "alu"),
+        ("LDS.128 R4, [R0]", "shared"),
+        ("LDG.E R4, desc[UR4][R2.64]", "global"),
+        ("STL [R1], R0", "global"),
+        ("SHFL.BFLY PT, R0, R1, 0x1, 0x1f", "shuffle"),
+        ("LDC R1, c[0x0][0x28]", "constant"),
+        ("S2R R0, SR_TID.X", "special"),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", "barrier"),
+        ("EXIT", "branch"),
+    ],
+)
+def test_the_pipe_of_an_opcode(text: str, pipe: str) -> None:
+    assert pipe_of(function(text).instructions[0]) == pipe
+
+
+@pytest.mark.parametrize(
+    ("text", "registers"),
+    [
+        ("FFMA R8, R4.reuse, R5, R8", [[4], [5], [8]]),
+        ("FFMA R8, R4, 2, RZ", [[4], [], []]),
+        ("IADD3 R0, P0, PT, R2, R3, R6", [[], [], [2], [3], [6]]),
+        ("ISETP.GE.AND P0, PT, R7, R1, PT", [[7], [1], []]),
+        ("LDG.E.128 R4, desc[UR4][R2.64+0x10]", [[2, 3]]),
+        ("STG.E.128 desc[UR4][R2.64], R8", [[2, 3], [8, 9, 10, 11]]),
+        ("STS.64 [R5+0x20], R8", [[5], [8, 9]]),
+        ("IMAD R0, R1, UR4, R2", [[1], [], [2]]),
+        ("BAR.SYNC 0x0", []),
+    ],
+)
+def test_the_registers_that_an_instruction_reads(text: str, registers: list[list[int]]) -> None:
+    assert source_registers(function(text).instructions[0]) == registers
+
+
+def test_each_bank_gives_the_registers_that_are_not_kept() -> None:
+    assert bank_reads([[4], [5], [8]], []) == (2, 1)
+    assert bank_reads([[4], [4], [4]], []) == (1, 0)  # one register is read once
+    assert bank_reads([[4], [5], [8]], [[4], [], []]) == (1, 1)
+    assert bank_reads([[4], [5], [8]], [[5], [4], []]) == (2, 1)  # kept, but of other slots
+    assert bank_reads([[2, 3], [8, 9, 10, 11]], []) == (3, 3)
+
+
+def fields(reuse: int = 0, stall: int = 1, write: int | None = None) -> Control:
+    return Control(stall=stall, write_barrier=write, read_barrier=None, wait=0, reuse=reuse)
+
+
+def test_a_register_is_kept_for_the_next_instruction_alone() -> None:
+    code = function(
+        "FFMA R8, R4.reuse, R5, R8",
+        "FFMA R9, R4.reuse, R7, R9",
+        "FFMA R10, R4, R5, R10",
+        "FFMA R11, R4, R7, R11",
+    )
+    control = {0: fields(reuse=1), 16: fields(reuse=1), 32: fields(), 48: fields()}
+    found = operations(profile(code, [1, 1, 1, 1]), control)
+    assert [op.reads for op in found] == [(2, 1), (0, 2), (1, 1), (1, 2)]
+
+
+def test_what_an_access_costs_by_its_requests() -> None:
+    code = function("LDG.E.64 R4, desc[UR4][R2.64]", "STS [R5], R4", "EXIT")
+    load = AccessCounts(
+        space="global", way="load", size=8, requests=5, sectors=40, lines=15, wavefronts=20,
+        ideal=40,
+    )  # fmt: skip
+    control = {0: fields(write=2, stall=0), 16: fields(stall=3), 32: fields(stall=5)}
+    first, second, last = operations(profile(code, [10, 10, 10], accesses={0: load}), control)
+    assert (first.share, first.lines, first.wavefronts, first.size) == (0.5, 3, 4, 8)
+    assert (first.load, first.write_barrier, first.stall) == (True, 2, 1)  # 0 stalls one cycle
+    assert (second.load, second.write_barrier, second.share) == (False, -1, 1)
+    assert (last.index, last.pipe, last.stall) == (2, "branch", 5)
