@@ -111,13 +111,17 @@ def mean_error(found: Sequence[Judged]) -> float:
 
 
 def kendall_tau(found: Sequence[Judged]) -> float:
-    """Return how far the predictions rank as the measurements do: 1 for alike, -1 for reversed."""
-    agree = 0
-    pairs = list(itertools.combinations(found, 2))
-    for one, two in pairs:
+    """Return how far the predictions rank as the measurements do: 1 for alike, -1 for reversed.
+
+    Pairs that were measured alike do not count: the chapter has one figure for both sizes.
+    """
+    agree, pairs = 0, 0
+    for one, two in itertools.combinations(found, 2):
         measured = one.case.measured_gflops - two.case.measured_gflops
-        agree += 1 if measured * (one.predicted_gflops - two.predicted_gflops) > 0 else -1
-    return agree / len(pairs)
+        if measured:
+            pairs += 1
+            agree += 1 if measured * (one.predicted_gflops - two.predicted_gflops) > 0 else -1
+    return agree / pairs
 
 
 def measured_stalls() -> dict[str, dict[str, float]]:

@@ -107,8 +107,9 @@ def explain(
 
     Returns:
         Counters, inner loops and source lines (`.summary`), every machine instruction with its
-        counts (`.profile`), `.occupancy`, the modelled time (`.estimate`) and `.suggestions`;
-        `.to_json()` has all of it.
+        counts (`.profile`), `.occupancy`, the modelled time (`.estimate`) and where that puts the
+        launch under the GPU's roofs (`.roofline`), and `.suggestions`, each with the gain that the
+        model predicts; `.to_json()` has all of it.
 
     Raises:
         ToolchainError: PTX, and nothing to assemble it with.
@@ -125,8 +126,9 @@ def explain(
         >>> told = tilewright.explain(code, "column", grid=1, block=32, args=[x, y])
         >>> told.summary.value("global store sectors")
         32
-        >>> told.suggestions[0][:59]
-        'kernel.cu:3 moves 18 sectors a request where 4 would do (78'
+        >>> first = told.suggestions[0]
+        >>> first.kind, first.place, first.basis
+        ('idle SMs', None, 'what-if')
     """
     launch = Launch(grid=dim3(grid, "grid"), block=dim3(block, "block"), shared_bytes=shared_bytes)
     _check_list(args)

@@ -14,6 +14,10 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
             "folder of the compile cache; unset or empty: the user's cache folder; "
             "0: nothing is kept on disk"
         ),
+        "TILEWRIGHT_NVCC": (
+            "nvcc for programs whose device half NVRTC refuses; unset or empty: the one on PATH, "
+            "then CUDA_HOME's; 0: none"
+        ),
         "CUDA_HOME": "an installed CUDA toolkit, asked where no wheel has a header or a tool",
         "CUDA_PATH": "the same, read where CUDA_HOME is unset",
         "NVIDIA_TF32_OVERRIDE": "cuBLAS's own; 1 makes it round float32 to TF32: not measured then",
@@ -26,12 +30,14 @@ class Settings:
     """What the environment says.
 
     `cache_dir` is None where nothing may be kept on disk; `cuda_home` is None where unset.
+    `nvcc` is the program that was named, "never" where none may be used, None where unset.
     `tf32_forced` says that cuBLAS rounds float32 to TF32 whatever its math mode.
     """
 
     cache_dir: Path | None
     cuda_home: Path | None
     tf32_forced: bool
+    nvcc: str | None = None
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -42,6 +48,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         cache_dir=_cache_dir(env.get("TILEWRIGHT_CACHE_DIR", "")),
         cuda_home=Path(cuda_home) if cuda_home else None,
         tf32_forced=env.get("NVIDIA_TF32_OVERRIDE") == "1",
+        nvcc={"": None, "0": "never"}.get(nvcc := env.get("TILEWRIGHT_NVCC", ""), nvcc),
     )
 
 

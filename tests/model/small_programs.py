@@ -32,11 +32,16 @@ def operation(pipe: str = "fma", **fields: object) -> Operation:
     return Operation(pipe=pipe, **(plain | fields))
 
 
-END = operation("branch", stall=5)
+END = operation("fence", stall=5)
 
 
 def simulate(
-    program: Sequence[Operation], *, warps: int = 1, blocks: int = 1, hits: Hits | None = None
+    program: Sequence[Operation],
+    *,
+    warps: int = 1,
+    blocks: int = 1,
+    hits: Hits | None = None,
+    sms: int = 1,
 ) -> Simulated:
     """Run a program, each of whose operations is executed once by every warp, on the H200's SM."""
     numbered = [
@@ -50,7 +55,7 @@ def simulate(
         hits or Hits(),
         blocks=blocks,
         warps_per_block=warps,
-        sms=1,
+        sms=sms,
     )
     return sm.run()
 

@@ -41,7 +41,6 @@ def test_the_pipe_of_an_opcode(text: str, pipe: str) -> None:
         ("FFMA R8, R4.reuse, R5, R8", [[4], [5], [8]]),
         ("FFMA R8, R4, 2, RZ", [[4], [], []]),
         ("IADD3 R0, P0, PT, R2, R3, R6", [[], [], [2], [3], [6]]),
-        ("ISETP.GE.AND P0, PT, R7, R1, PT", [[7], [1], []]),
         ("LDG.E.128 R4, desc[UR4][R2.64+0x10]", [[2, 3]]),
         ("STG.E.128 desc[UR4][R2.64], R8", [[2, 3], [8, 9, 10, 11]]),
         ("STS.64 [R5+0x20], R8", [[5], [8, 9]]),
@@ -75,6 +74,9 @@ def test_a_register_is_kept_for_the_next_instruction_alone() -> None:
     control = {0: fields(reuse=1), 16: fields(reuse=1), 32: fields(), 48: fields()}
     found = operations(profile(code, [1, 1, 1, 1]), control)
     assert [op.reads for op in found] == [(2, 1), (0, 2), (1, 1), (1, 2)]
+    control = {0: fields(reuse=2), 16: fields(), 32: fields(reuse=2), 48: fields(reuse=2)}
+    found = operations(profile(code, [1, 1, 1, 1]), control)
+    assert [op.reads for op in found] == [(2, 1), (1, 2), (2, 1), (1, 2)]
 
 
 def test_what_an_access_costs_by_its_requests() -> None:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from tilewright.gpus import gpu, occupancy
 from tilewright.launch import Launch
-from tilewright.model.findings import findings
+from tilewright.model.advice import advise
 from tilewright.model.profile import AccessCounts, Counted, Loop, Profile
 from tilewright.model.summary import summarize
+from tilewright.toolchain.control import Control
 from tilewright.toolchain.ptx.ir import Location
 from tilewright.toolchain.sass import SassInstruction
 
@@ -117,23 +118,46 @@ def test_lines() -> None:
     assert lines[6].sectors_per_request is None
 
 
-def test_findings_name_the_line_and_the_excess() -> None:
+def test_the_mean_stall_of_a_loop_is_weighted_by_what_is_executed() -> None:
+    stalls = {32: 2, 48: 4, 64: 1, 80: 5}  # LDG 100, LDS 100, FFMA 200, BRA 100 times
+    control = {
+        c.instruction.address: Control(
+            stall=stalls.get(c.instruction.address, 1),
+            write_barrier=None,
+            read_barrier=None,
+            wait=0,
+            reuse=0,
+        )
+        for c in PROFILE.counted
+    }
+    (loop,) = summarize(PROFILE, control).loops
+    assert loop.cycles_per_instruction == (200 + 400 + 200 + 500) / 500
+    assert summarize(PROFILE).loops[0].cycles_per_instruction is None
+
+
+def test_untimed_advice_names_the_line_and_the_excess() -> None:
     whole = occupancy(gpu=gpu("H200"), threads=32, registers=32)
-    found = findings(PROFILE, summarize(PROFILE), gpu("H200"), whole)
-    assert found[0].startswith(
+    found = advise(PROFILE, summarize(PROFILE), gpu("H200"), whole)
+    assert found[0].text.startswith(
         "k.cu:5 moves 32 sectors a request where 4 would do (87% of all sectors are excess)"
     )
-    assert found[1].startswith(
+    assert found[1].text.startswith(
         "k.cu:6 takes 2 passes through the banks a request where 1 would do (49% of all"
     )
-    assert len(found) == 2
+    assert [each.place for each in found[:2]] == ["k.cu:5", "k.cu:6"]
+    assert {(each.basis, each.gain) for each in found} == {("counted", None)}
+    assert found[0].to_json()["provenance"] == "derived"
 
 
-def test_findings_name_spills_and_low_occupancy() -> None:
+def test_untimed_advice_names_spills_and_low_occupancy() -> None:
     low = occupancy(gpu=gpu("H200"), threads=256, registers=255)
-    found = findings(replace(PROFILE, spill_bytes=64), summarize(PROFILE), gpu("H200"), low)
-    assert found[0].startswith("64 bytes a thread are in local memory")
+    spilled = replace(PROFILE, spill_bytes=64, launch=Launch(grid=500, block=256))
+    found = advise(spilled, summarize(PROFILE), gpu("H200"), low)
+    assert found[0].text.startswith("64 bytes a thread are in local memory")
     assert len(found) == 3
-    quiet = replace(PROFILE, counted=PROFILE.counted[:2], loops=())
-    (only,) = findings(quiet, summarize(quiet), gpu("H200"), low)
-    assert only.startswith("occupancy is 12%: ")
+    quiet = replace(spilled, counted=PROFILE.counted[:2], loops=(), spill_bytes=0)
+    (only,) = advise(quiet, summarize(quiet), gpu("H200"), low)
+    assert only.text.startswith("occupancy is 12%: another block fits at 128 registers")
+    assert only.text.endswith("__launch_bounds__(256, 2) makes the compiler try")
+    fits = replace(quiet, launch=Launch(grid=100, block=256))  # no block is left to put beside
+    assert advise(fits, summarize(fits), gpu("H200"), low) == ()

@@ -7,18 +7,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tilewright.bench.explain import profile_kernel, profile_rung, rung_launch
-from tilewright.bench.timing_model import estimate_launch
+from tilewright.bench.timing_model import launch_case
+from tilewright.bench.trials import try_others
 from tilewright.emulator.prepare import Prepared
+from tilewright.errors import UnsupportedError
 from tilewright.gpus import Gpu, Occupancy, occupancy
 from tilewright.kernels import Rung
 from tilewright.launch import Argument, Launch
+from tilewright.model.advice import Asked, Suggestion, advise
 from tilewright.model.estimate import Estimate
-from tilewright.model.findings import findings
 from tilewright.model.profile import Profile
+from tilewright.model.roofline import Roofline, roofline
+from tilewright.model.static import MachineCode, machine_code
 from tilewright.model.summary import Summary, summarize
+from tilewright.model.whatif import COMPARING
 from tilewright.problem import Problem
-from tilewright.toolchain import Artifact, resources
+from tilewright.toolchain import Artifact
 from tilewright.toolchain.assembler import with_machine_code
+from tilewright.toolchain.control import control_codes
 
 # Blocks that are run where a launch has more; their counts then stand for all.
 SAMPLED_BLOCKS = 256
@@ -29,7 +35,8 @@ class Explained:
     """What there is to say of one launch.
 
     `sources` are the texts of the source files, by the names that line information gives them.
-    `estimate` is the time model's answer, None where it was not asked.
+    `estimate` is the time model's answer and `roofline` where that puts the launch, None where it
+    was not asked; `suggestions` say what to change first, at most three.
     """
 
     profile: Profile
@@ -38,11 +45,8 @@ class Explained:
     occupancy: Occupancy
     sources: Mapping[str, str]
     estimate: Estimate | None = None
-
-    @property
-    def suggestions(self) -> list[str]:
-        """What to look at first, at most three."""
-        return findings(self.profile, self.summary, self.gpu, self.occupancy)
+    roofline: Roofline | None = None
+    suggestions: tuple[Suggestion, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -62,7 +66,8 @@ class Explained:
             "occupancy": self.occupancy.to_json(),
             "provenance": dict(p.provenance),
             "gaps": list(p.gaps),
-            "suggestions": self.suggestions,
+            "roofline": None if self.roofline is None else self.roofline.to_json(),
+            "suggestions": [each.to_json() for each in self.suggestions],
         }
 
 
@@ -90,22 +95,45 @@ def explain_kernel(
     artifact = assembled(ready)
     profile = profile_kernel(artifact, ready.launch, args, sample=sample)
     text = artifact.source or artifact.ptx
-    told = _explained(profile, ready.gpu, artifact.source_name, text, folders)
-    return _timed(told, artifact, args) if timed else told
+    told = _explained(profile, ready.gpu, artifact, text, folders)
+    return _timed(told, artifact, args) if timed else _advised(told)
 
 
 def explain_rung(rung: Rung, problem: Problem, gpu: Gpu, *, timed: bool = True) -> Explained:
-    """Explain a rung of the ladder on a problem, exactly. Raises what `profile_rung` does."""
+    """Explain a rung of the ladder on a problem, exactly, and try what else could be launched.
+
+    Raises what `profile_rung` does.
+    """
     profile = profile_rung(rung, problem, gpu)
     artifact, _, args = rung_launch(rung, problem, gpu)
-    told = _explained(profile, gpu, artifact.source_name, artifact.source, rung.include_dirs)
-    return _timed(told, artifact, args) if timed else told
+    told = _explained(profile, gpu, artifact, artifact.source, rung.include_dirs)
+    return _timed(told, artifact, args, (rung, problem)) if timed else _advised(told)
 
 
-def _timed(told: Explained, artifact: Artifact, args: Sequence[Argument]) -> Explained:
+def _advised(told: Explained) -> Explained:
+    found = advise(told.profile, told.summary, told.gpu, told.occupancy)
+    return replace(told, suggestions=found)
+
+
+def _timed(
+    told: Explained,
+    artifact: Artifact,
+    args: Sequence[Argument],
+    of: tuple[Rung, Problem] | None = None,
+) -> Explained:
+    """Add what the time model says; of a rung, with other tiles tried."""
     profile, gpu = told.profile, told.gpu
-    modelled = estimate_launch(artifact, profile.launch, args, profile, gpu)
-    return replace(told, estimate=modelled)
+    case = launch_case(artifact, profile.launch, args, profile, gpu)
+    modelled, rough = case.estimate(), case.estimate(effort=COMPARING)
+    asked = Asked(case=case, estimate=modelled, rough=rough)
+    tried = try_others(*of, asked) if of is not None else []
+    found = advise(profile, told.summary, gpu, told.occupancy, asked=asked, tried=tried)
+    return replace(
+        told,
+        estimate=modelled,
+        roofline=roofline(case, modelled.seconds),
+        suggestions=found,
+    )
 
 
 def assembled(ready: Prepared) -> Artifact:
@@ -114,15 +142,51 @@ def assembled(ready: Prepared) -> Artifact:
     return artifact if artifact.cubin else with_machine_code(artifact, ready.gpu.require_arch())
 
 
-def occupancy_of(ready: Prepared) -> Occupancy:
-    """Return the occupancy of a launch from the machine code alone: nothing runs."""
-    needs = resources(assembled(ready))
-    return occupancy(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticHalf:
+    """What there is to say of a launch that cannot be run here: what its machine code tells.
+
+    `reason` names the instruction that the emulator lacks, with its line.
+    """
+
+    launch: Launch
+    gpu: Gpu
+    code: MachineCode
+    occupancy: Occupancy
+    reason: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values, by the names that `Explained.to_json` has."""
+        return {
+            "kernel": self.code.kernel,
+            "gpu": self.gpu.name,
+            "arch": self.code.arch,
+            "grid": list(self.launch.grid),
+            "block": list(self.launch.block),
+            "shared_bytes": self.code.needs.shared_bytes + self.launch.shared_bytes,
+            "blocks_run": 0,
+            "not_run": self.reason,
+            "registers": self.code.needs.registers,
+            "machine_code": self.code.to_json(),
+            "occupancy": self.occupancy.to_json(),
+        }
+
+
+def static_half(ready: Prepared, error: UnsupportedError) -> StaticHalf:
+    """Return what is known of a launch without running it. Raises what `machine_code` does."""
+    code = machine_code(assembled(ready))
+    return StaticHalf(
+        launch=ready.launch,
         gpu=ready.gpu,
-        threads=ready.launch.threads,
-        registers=needs.registers,
-        shared_bytes=needs.shared_bytes,
-        dynamic_shared_bytes=ready.launch.shared_bytes,
+        code=code,
+        occupancy=occupancy(
+            gpu=ready.gpu,
+            threads=ready.launch.threads,
+            registers=code.needs.registers,
+            shared_bytes=code.needs.shared_bytes,
+            dynamic_shared_bytes=ready.launch.shared_bytes,
+        ),
+        reason=str(error),
     )
 
 
@@ -138,9 +202,10 @@ def spread(launch: Launch, most: int | None) -> list[int] | None:
 
 
 def _explained(
-    profile: Profile, gpu: Gpu, name: str, text: str, folders: Sequence[str | Path]
+    profile: Profile, gpu: Gpu, artifact: Artifact, text: str, folders: Sequence[str | Path]
 ) -> Explained:
-    summary = summarize(profile)
+    name = artifact.source_name
+    summary = summarize(profile, control_codes(artifact))
     dynamic = profile.launch.shared_bytes
     return Explained(
         profile=profile,

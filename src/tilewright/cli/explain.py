@@ -12,8 +12,7 @@ from tilewright.cli.output import JsonOption, check_json, output_json, print_not
 from tilewright.errors import LaunchError, ProblemError, TilewrightError, UnsupportedError
 
 if TYPE_CHECKING:
-    from tilewright.bench.explained import Explained
-    from tilewright.emulator.prepare import Prepared
+    from tilewright.bench.explained import Explained, StaticHalf
     from tilewright.launchfile import LaunchSpec
     from tilewright.problem import Problem
 
@@ -58,7 +57,8 @@ def explain(
     """Explain a kernel: what Nsight Compute would count, by line, loop and opcode. Needs no GPU.
 
     The kernel is compiled, run on this machine's CPU and counted, for an H200 or --gpu. A file
-    may have host code in it, which is left out.
+    may have host code in it, which is left out. Of a kernel with instructions that cannot be run
+    here, a note says which, and its machine code is explained without running it.
 
     Example: tilewright explain saxpy.cu --kernel 'saxpy<float>' --grid 4096 --block 256
     --arg f32=2 --arg f32[1048576]:normal --arg f32[1048576]:normal --arg i32=1048576
@@ -84,15 +84,15 @@ def explain(
             "gpu": None,
         }
         _refuse(stray, f"{target} is a rung, which launches itself")
-        explained = _rung(str(target), sizes, gpu)
+        told: Explained | StaticHalf = _rung(str(target), sizes, gpu)
     else:
         _refuse(sizes, "those are for rungs: a kernel of a file takes --arg")
         spec = _spec(target, launch, grid, block, arg, flags)
-        explained = _file(spec, full=full)
+        told = _file(spec, full=full)
     if json is not None:
-        output_json(explained.to_json(), json)
+        output_json(told.to_json(), json)
     if json != "-":
-        _print(explained)
+        _print(told)
 
 
 def _is_rung(target: str | None) -> bool:
@@ -164,8 +164,9 @@ def _spec(
     return with_overrides(read_launch_file(launch), rest)
 
 
-def _file(spec: LaunchSpec, *, full: bool) -> Explained:
-    from tilewright.bench.explained import SAMPLED_BLOCKS, explain_kernel
+def _file(spec: LaunchSpec, *, full: bool) -> Explained | StaticHalf:
+    """Explain a launch; what the emulator lacks instructions for, from its machine code alone."""
+    from tilewright.bench.explained import SAMPLED_BLOCKS, explain_kernel, static_half
     from tilewright.emulator.prepare import prepare_launch
 
     ready = prepare_launch(spec)
@@ -178,22 +179,34 @@ def _file(spec: LaunchSpec, *, full: bool) -> Explained:
             folders=folders,
         )
     except UnsupportedError as error:
-        _print_static(ready, error)
-        raise typer.Exit(1) from None
+        half = static_half(ready, error)
+        typer.echo(f"note: {error}", err=True)
+        return half
 
 
-def _print_static(ready: Prepared, error: UnsupportedError) -> None:
+def _print_static(half: StaticHalf) -> None:
     """Print what is known of a kernel that cannot be run: what its machine code says."""
-    from tilewright.bench.explained import occupancy_of
     from tilewright.report.explain import occupancy_table
+    from tilewright.report.static import machine_code_table
 
-    typer.echo(f"error: {error}", err=True)
-    typer.echo(f"{ready.artifact.name} cannot be run here; what its machine code says:")
-    table = occupancy_table(occupancy_of(ready))
-    print_table(table.columns, table.rows, title=table.title)
+    print_note(
+        f"{half.code.kernel} on {half.gpu.name}: not run, so nothing is counted or timed. What its "
+        "machine code says:"
+    )
+    for table in (occupancy_table(half.occupancy), machine_code_table(half.code)):
+        if table.rows:
+            print_table(table.columns, table.rows, title=table.title)
+        for note in table.notes:
+            print_note(note)
 
 
-def _print(explained: Explained) -> None:
+def _print(explained: Explained | StaticHalf) -> None:
+    from tilewright.bench.explained import StaticHalf
+
+    if isinstance(explained, StaticHalf):
+        _print_static(explained)
+        return
+    from tilewright.report.advice import roofline_text, suggestion_texts
     from tilewright.report.explain import (
         counters_table,
         loops_table,
@@ -215,10 +228,11 @@ def _print(explained: Explained) -> None:
             print_table(table.columns, table.rows, title=table.title)
         for note in table.notes:
             print_note(note)
+    if explained.roofline is not None:
+        print_note(roofline_text(explained.roofline, explained.gpu.name))
     for line in source_text(explained):
         typer.echo(line)
-    suggestions = explained.suggestions
-    if suggestions:
-        typer.echo("\nWhat to look at first:")
-    for place, text in enumerate(suggestions, 1):
-        print_note(f"{place}. {text}.")
+    if explained.suggestions:
+        typer.echo("\nWhat to change first:")
+    for text in suggestion_texts(explained.suggestions):
+        print_note(text)

@@ -52,32 +52,43 @@ class Suggestion:
         return asdict(self) | {"provenance": "derived" if self.gain is None else "modelled"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A launch that the time model was asked about, with its answers.
+
+    `rough` is simulated as what-ifs are, to compare with them; `estimate` is what is reported.
+    """
+
+    case: Case
+    estimate: Estimate
+    rough: Estimate
+
+
 def advise(
     profile: Profile,
     summary: Summary,
     gpu: Gpu,
     occupancy: Occupancy,
     *,
-    case: Case | None = None,
-    estimate: Estimate | None = None,
+    asked: Asked | None = None,
     tried: Sequence[Suggestion] = (),
 ) -> tuple[Suggestion, ...]:
     """Return suggestions, the most promising first: by the model's gain where it was asked.
 
-    `estimate` is that of `case`, both None where only counts are there. `tried` are suggestions
-    whose gains are known.
+    `asked` is None where only counts are there; `tried` are suggestions whose gains are known.
     """
     found = candidates(profile, summary, gpu, occupancy)
-    if case is None or estimate is None:
+    if asked is None:
         by_share = sorted(found, key=lambda c: -c.share)
         plain = ("spills", "coalescing", "bank conflicts", "occupancy", "loop overhead")
         return tuple(_counted(c) for c in by_share if c.kind in plain)[:MOST]
+    case, estimate = asked.case, asked.estimate
     waits = _waits(estimate)
     found += [*_wider(case), *_fewer_bytes(case, estimate)]
     scored = [(_score(c, waits, estimate), n, c) for n, c in enumerate(found)]
-    runs = sorted((s for s in scored if s[0] > 0 and s[2].change is not None), reverse=True)
-    before = case.estimate(effort=COMPARING) if runs else estimate
-    mended = [_what_if(c, case, before, waits) for _, _, c in runs[:_MOST_RUNS]]
+    shown = (each for each in scored if each[0] > 0 and each[2].change is not None)
+    runs = sorted(shown, key=lambda each: (-each[0], each[1]))
+    mended = [_what_if(c, asked, waits) for _, _, c in runs[:_MOST_RUNS]]
     return best([*tried, *_uneven(profile, gpu, estimate), *mended])
 
 
@@ -101,11 +112,10 @@ def _score(candidate: Candidate, waits: dict[str, float], estimate: Estimate) ->
     return candidate.share * sum(waits.get(stall, 0.0) for stall in candidate.stalls)
 
 
-def _what_if(
-    candidate: Candidate, case: Case, before: Estimate, waits: dict[str, float]
-) -> Suggestion:
-    assert candidate.change is not None
-    gain = before.seconds / candidate.change(case).estimate(effort=COMPARING).seconds
+def _what_if(candidate: Candidate, asked: Asked, waits: dict[str, float]) -> Suggestion:
+    before = asked.rough
+    mended = candidate.change(asked.case) if candidate.change is not None else asked.case
+    gain = before.seconds / mended.estimate(effort=COMPARING).seconds
     if candidate.kind == "prefetching":
         gain = min(gain, most_by_bandwidth(before))
     stall = max(candidate.stalls, key=lambda name: (waits.get(name, 0.0), name), default=None)

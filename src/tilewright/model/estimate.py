@@ -105,7 +105,8 @@ def resident_blocks(profile: Profile, gpu: Gpu) -> int:
         gpu=gpu,
         threads=profile.launch.threads,
         registers=profile.registers,
-        shared_bytes=profile.shared_bytes,
+        # Static or not makes no difference to how many fit, and only static memory ends at 48 KiB.
+        dynamic_shared_bytes=profile.shared_bytes,
     ).active_blocks
 
 

@@ -119,9 +119,9 @@ class Sm:
         self._partitions = [
             _Partition(warps=list(range(first, count, PARTITIONS))) for first in range(PARTITIONS)
         ]
-        # Barriers: who waits in each block, how many of it have not ended, when the unit is free.
+        # Barriers: who waits in each block, and when the unit is free.
+        self._warps_per_block = warps_per_block
         self._waiting: list[list[int]] = [[] for _ in range(blocks)]
-        self._alive = [warps_per_block] * blocks
         self._barrier = 0.0
         # When each partition looks for a warp again, and which ones a barrier's release wakes.
         self._next = [_NEVER] * PARTITIONS
@@ -239,14 +239,8 @@ class Sm:
         self._advance(warp, now, 1, op.stall)
         if warp.at == len(self._path):
             partition.warps.remove(number)
-            self._alive[warp.block] -= 1
-            self._release(now, warp.block)
         elif op.pipe == "barrier":
-            warp.ready = _NEVER
-            self._waiting[warp.block].append(number)
-            start = max(now, self._barrier)
-            self._barrier = start + _BARRIER_INTERVAL
-            self._release(start, warp.block)
+            self._come_to_barrier(now, number)
         else:
             self._wait_for_boards(warp)
 
@@ -268,12 +262,16 @@ class Sm:
             wait >>= 1
             board += 1
 
-    def _release(self, now: float, block: int) -> None:
-        """Let a block's warps go on once all that are alive have come to its barrier."""
-        waiting = self._waiting[block]
-        if not waiting or len(waiting) < self._alive[block]:
+    def _come_to_barrier(self, now: float, number: int) -> None:
+        """Let a warp wait, and once all of its block have come, let all go on."""
+        self._warps[number].ready = _NEVER
+        waiting = self._waiting[self._warps[number].block]
+        waiting.append(number)
+        start = max(now, self._barrier)
+        self._barrier = start + _BARRIER_INTERVAL
+        if len(waiting) < self._warps_per_block:
             return
-        at = now + self._machine.latency["bar"]
+        at = start + self._machine.latency["bar"]
         for number in waiting:
             warp = self._warps[number]
             warp.ready, warp.reason = at, "barrier"

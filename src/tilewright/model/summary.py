@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 
 from tilewright.counters import Provenance
 from tilewright.model.profile import AccessCounts, Counted, Loop, Profile
+from tilewright.model.static import extent
+from tilewright.toolchain.control import Control
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class InnerLoop:
     `instructions` are those of its body, `trips` its mean trip count, None where it never ran;
     `share` its part of all executed instructions, and `mix` how its own part among opcodes.
     `lines` are the first and last line of the source that it comes from, by file.
+    `cycles_per_instruction` is the mean stall count of what is executed: how far apart one warp
+    alone issues its instructions at best, None where the control fields were not given.
     """
 
     instructions: int
@@ -35,6 +39,7 @@ class InnerLoop:
     mix: Mapping[str, float]
     file: str | None
     lines: tuple[int, int] | None
+    cycles_per_instruction: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +92,14 @@ class Summary:
         }
 
 
-def summarize(profile: Profile) -> Summary:
-    """Return the counters, inner loops and lines of a profile."""
+def summarize(profile: Profile, control: Mapping[int, Control] | None = None) -> Summary:
+    """Return the counters, inner loops and lines of a profile.
+
+    `control` are the control fields of its instructions by address.
+    """
     return Summary(
         counters=tuple(_counters(profile)),
-        loops=tuple(_inner_loops(profile)),
+        loops=tuple(_inner_loops(profile, control)),
         lines=tuple(_lines(profile.counted)),
     )
 
@@ -161,7 +169,7 @@ def _accesses(counted: Iterable[Counted]) -> list[AccessCounts]:
     return [c.access for c in counted if c.access is not None]
 
 
-def _inner_loops(profile: Profile) -> Iterable[InnerLoop]:
+def _inner_loops(profile: Profile, control: Mapping[int, Control] | None) -> Iterable[InnerLoop]:
     """Yield the innermost loops, the busiest first."""
     everything = sum(c.executed for c in profile.counted) or 1
     found = []
@@ -173,7 +181,7 @@ def _inner_loops(profile: Profile) -> Iterable[InnerLoop]:
         executed = sum(c.executed for c in inside)
         found.append((executed, loop, inside))
     for executed, loop, inside in sorted(found, key=lambda each: -each[0]):
-        file, lines = _extent(inside)
+        file, lines = extent([c.instruction for c in inside])
         yield InnerLoop(
             instructions=len(loop.body),
             trips=_trips(loop),
@@ -181,7 +189,17 @@ def _inner_loops(profile: Profile) -> Iterable[InnerLoop]:
             mix=_mix(inside, executed),
             file=file,
             lines=lines,
+            cycles_per_instruction=_apart(inside, executed, control),
         )
+
+
+def _apart(
+    inside: Sequence[Counted], executed: int, control: Mapping[int, Control] | None
+) -> float | None:
+    if control is None or not executed:
+        return None
+    stalls = sum(max(control[c.instruction.address].stall, 1) * c.executed for c in inside)
+    return stalls / executed
 
 
 def _trips(loop: Loop) -> float | None:
@@ -193,16 +211,6 @@ def _mix(inside: Sequence[Counted], executed: int) -> dict[str, float]:
     for counted in inside:
         times[counted.instruction.opcode] += counted.executed
     return {opcode: n / executed for opcode, n in times.most_common()} if executed else {}
-
-
-def _extent(inside: Sequence[Counted]) -> tuple[str | None, tuple[int, int] | None]:
-    """Return the file that most instructions come from, and their first and last line there."""
-    places = [c.instruction.location for c in inside if c.instruction.location is not None]
-    if not places:
-        return None, None
-    file = Counter(place.file for place in places).most_common(1)[0][0]
-    numbers = [place.line for place in places if place.file == file]
-    return file, (min(numbers), max(numbers))
 
 
 def _lines(counted: Iterable[Counted]) -> Iterable[LineCounts]:

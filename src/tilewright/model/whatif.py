@@ -34,9 +34,7 @@ class Case:
 
     def estimate(self, *, effort: float = 1.0) -> Estimate:
         """Return the modelled time. `effort` as of `model.estimate.estimate`."""
-        return estimate(
-            self.profile, self.flow, self.control, self.gpu, self.hits, effort=effort
-        )
+        return estimate(self.profile, self.flow, self.control, self.gpu, self.hits, effort=effort)
 
 
 def without_conflicts(case: Case) -> Case:

@@ -79,11 +79,16 @@ def loops_table(explained: Explained) -> Table:
         "of all\nexecuted": "right",
         "trips": "right",
         "instr": "right",
+        "cycles\n/instr": "right",
         "FFMA": "right",
         "executed in it, by opcode": "left",
     }
     loops = [loop for loop in explained.summary.loops if loop.share >= _HOT]
-    return Table("Inner loops", columns, tuple(map(_loop_row, loops)), ())
+    notes = (
+        "cycles/instr: the stall counts that the compiler set, over the instructions: how far "
+        "apart one warp alone issues them at best.",
+    )
+    return Table("Inner loops", columns, tuple(map(_loop_row, loops)), notes if loops else ())
 
 
 def source_text(explained: Explained) -> Iterator[str]:
@@ -148,12 +153,14 @@ def _loop_row(loop: InnerLoop) -> tuple[str, ...]:
         where = f"{loop.file}:{first}" + (f"-{last}" if last > first else "")
     named = list(loop.mix.items())[:_MIX]
     rest = 1 - sum(share for _, share in named)
+    apart = loop.cycles_per_instruction
     mix = ", ".join(f"{opcode} {share:.0%}" for opcode, share in named)
     return (
         where,
         f"{loop.share:.1%}",
         "-" if loop.trips is None else f"{loop.trips:.4g}",
         str(loop.instructions),
+        "-" if apart is None else f"{apart:.2f}",
         f"{loop.mix.get('FFMA', 0):.0%}",
         mix + (f", others {rest:.0%}" if rest > 0.005 else ""),
     )

@@ -1,4 +1,7 @@
-"""CUDA C++ to PTX and cubin, by NVRTC: no GPU, no driver, no CUDA toolkit."""
+"""CUDA C++ to PTX and cubin, by NVRTC: no GPU, no driver, no CUDA toolkit.
+
+A program whose device half NVRTC refuses goes to nvcc, where one is installed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ from tilewright.toolchain.hostheaders import (
 )
 from tilewright.toolchain.includes import Includes, scan_includes
 from tilewright.toolchain.lineinfo import locate, rename_files
-from tilewright.toolchain.names import base_name, kernels_in_cuda
+from tilewright.toolchain.names import base_name, entries_in_ptx, kernels_in_cuda, pick_entry
+from tilewright.toolchain.nvcc import find_nvcc, run_nvcc
 from tilewright.toolchain.program import Outcome, run_nvrtc
 from tilewright.toolchain.source import Source, file_name, read_source
 from tilewright.toolchain.toolkit import Nvrtc, cuda_include_dirs, load_nvrtc
@@ -102,7 +106,9 @@ def compile_cuda(
     in its own folder, then in `include_dirs`, then among CUDA's headers where those are
     installed. `kernel` is a `__global__` name or a template name expression such as
     `gemm<Tile{.bm=128}>`. `options` go to NVRTC as they are. Without `cache` (None) every call
-    compiles. Names of files in the result do not depend on where the files are.
+    compiles. Names of files in the result do not depend on where the files are. A file with host
+    code whose device half NVRTC refuses is compiled by nvcc, if there is one: the artifact's
+    `compiler` says so.
 
     Raises:
         CompileError: a missing file, a source or an option that NVRTC refuses; the message shows
@@ -131,7 +137,8 @@ def compile_cuda(
     found = store.get(key)
     if found is None:
         found = _compile(job, nvrtc)
-        store.put(key, found)
+        if found.compiler.startswith("NVRTC"):  # the key says nothing of nvcc
+            store.put(key, found)
     return found
 
 
@@ -209,7 +216,10 @@ def _compile(job: _Job, nvrtc: Nvrtc) -> Artifact:
         message = outcome.log.strip().removeprefix("nvrtc: error: ")
         raise CompileError(f"{nvrtc.label} refused the options {list(job.options)}: {message}")
     if outcome.verdict == "refused":
-        raise _refusal(job, nvrtc, outcome, half.left_out)
+        refusal = _refusal(job, nvrtc, outcome, half.left_out)
+        if not half.splits_source or isinstance(refusal, UnknownNameError):
+            raise refusal
+        return _by_nvcc(job, refusal)
     build = re.search(r"^// Cuda compilation tools.*\bV([\d.]+)", outcome.ptx, re.MULTILINE)
     return Artifact(
         name=job.kernel,
@@ -244,6 +254,42 @@ def _run(job: _Job, nvrtc: Nvrtc, half: DeviceHalf | None) -> Outcome:
             *job.options,
         ],
         headers={} if half is None else half.headers,
+    )
+
+
+def _by_nvcc(job: _Job, refusal: TilewrightError) -> Artifact:
+    """Compile a program with host code by nvcc, where there is one; else raise `refusal`."""
+    source = job.source
+    if source.folder is None:
+        raise refusal
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise CompileError(
+            f"{refusal}\n{source.name} has host code, which was left out for NVRTC; nvcc takes "
+            "such programs whole, but there is none on PATH: TILEWRIGHT_NVCC can name one"
+        )
+    outcome = run_nvcc(
+        nvcc,
+        source=Path(source.path),
+        expression=job.kernel,
+        arch=job.arch,
+        options=job.options,
+        include_dirs=job.include_dirs,
+    )
+    if not outcome.cubin:
+        first = next((line for line in outcome.log.splitlines() if "error" in line), outcome.log)
+        raise CompileError(f"{refusal}\n{nvcc.label}, which was asked then, says: {first}")
+    symbols = entries_in_ptx(outcome.ptx)
+    return Artifact(
+        name=job.kernel,
+        symbol=pick_entry(symbols, base_name(job.kernel), source.name),
+        arch=job.arch,
+        ptx=rename_files(outcome.ptx, job.name),
+        cubin=outcome.cubin,
+        log=f"{outcome.log}\n{nvcc.label} compiled it: NVRTC refused its device half".strip(),
+        compiler=nvcc.label,
+        source_name=source.name,
+        source=source.text,
     )
 
 

@@ -1,0 +1,119 @@
+"""How good the time model is: benchmarks/results/model_errors.json, held to what is promised.
+
+The summary is computed again from the cases by other code, and some predictions are made again.
+"""
+
+import itertools
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+import model_errors
+import pytest
+
+from tilewright.bench.environment import describe_environment
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RECORD = json.loads((RESULTS / "model_errors.json").read_text(encoding="utf-8"))
+GROUPS = {
+    "H200, rungs at five sizes": lambda case: case["group"] == "rungs",
+    "H200, 40 other tiles": lambda case: case["group"] == "tiles",
+    "H200, all": lambda case: case["gpu"] == "H200",
+    "RTX A6000, held out, 4096": lambda case: case["gpu"] == "RTX A6000" and case["size"] == 4096,
+    "RTX A6000, held out, both sizes": lambda case: case["gpu"] == "RTX A6000",
+}
+
+
+def seconds(gflops: float, size: int) -> float:
+    return 2 * size**3 / gflops / 1e9
+
+
+def test_the_errors_are_as_small_as_promised() -> None:
+    found = RECORD["summary"]
+    assert found["H200, all"]["mean_absolute_error"] <= 0.10
+    assert found["H200, all"]["kendall_tau"] >= 0.9
+    assert found["RTX A6000, held out, both sizes"]["mean_absolute_error"] <= 0.14
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_summary_is_that_of_the_cases(name: str) -> None:
+    group = [each for each in RECORD["cases"] if GROUPS[name](each["case"])]
+    errors = []
+    for each in group:
+        size = each["case"]["size"]
+        ours = seconds(each["predicted_gflops"], size)
+        measured = seconds(each["case"]["measured_gflops"], size)
+        assert each["error"] == pytest.approx((ours - measured) / measured)
+        errors.append(abs(ours - measured) / measured)
+    signs = [
+        math.copysign(1, a["predicted_gflops"] - b["predicted_gflops"]) * math.copysign(1, delta)
+        for a, b in itertools.combinations(group, 2)
+        if (delta := a["case"]["measured_gflops"] - b["case"]["measured_gflops"])
+    ]
+    assert RECORD["summary"][name] == {
+        "kernels": len(group),
+        "mean_absolute_error": pytest.approx(sum(errors) / len(errors)),
+        "largest_error": pytest.approx(max(errors)),
+        "kendall_tau": pytest.approx(sum(signs) / len(signs)),
+    }
+    assert set(RECORD["summary"]) == set(GROUPS)
+
+
+def test_every_kernel_that_was_measured_is_judged() -> None:
+    assert [each["case"] for each in RECORD["cases"]] == [asdict(c) for c in model_errors.cases()]
+    measured = sum(
+        len(json.loads((RESULTS / f"{name}_nvidia_h200.json").read_text())["records"])
+        for name in ("ladder", "model_set")
+    )
+    assert measured == RECORD["summary"]["H200, all"]["kernels"] == 80
+
+
+def test_the_first_stalls_are_the_profilers() -> None:
+    """Of the rungs up to 4 the model finds the profiler's first stall; of later ones not yet."""
+    first = RECORD["first_stalls"]
+    right = [name for name, stalls in first.items() if stalls["measured"] == stalls["modelled"]]
+    assert right == ["01_naive", "02_coalesced", "03_shared_tile", "04_register_1d"]
+    for stalls in first.values():
+        values = list(stalls["measured_stalls"].values())
+        assert values == sorted(values, reverse=True)
+        assert next(iter(stalls["measured_stalls"])) == stalls["measured"]
+
+
+AGAIN = [
+    ("H200", "02_coalesced", 1024),
+    ("H200", "07_autotuned", 1024),
+    ("RTX A6000", "06_vectorized", 4096),
+]
+
+
+@pytest.mark.parametrize(("gpu", "rung", "size"), AGAIN)
+def test_a_prediction_is_what_the_model_says_now(gpu: str, rung: str, size: int) -> None:
+    """Another NVRTC allocates other registers, and schedules otherwise."""
+    kept = next(
+        each
+        for each in RECORD["cases"]
+        if (each["case"]["gpu"], each["case"]["rung"], each["case"]["size"]) == (gpu, rung, size)
+    )
+    found = model_errors.judge(model_errors.Case(**kept["case"]))
+    same = describe_environment(None).nvrtc == RECORD["environment"]["nvrtc"]
+    assert found.predicted_gflops == pytest.approx(
+        kept["predicted_gflops"], rel=0.01 if same else 0.2
+    )
+    if same:
+        assert found.stalls == pytest.approx(kept["stalls"], rel=0.02, abs=0.01)
+
+
+def test_the_rank_correlation_of_known_orders() -> None:
+    def judged(measured: float, predicted: float) -> model_errors.Judged:
+        case = model_errors.Case(
+            group="", gpu="", rung="", tile={}, size=1, measured_gflops=measured
+        )
+        return model_errors.Judged(case=case, predicted_gflops=predicted, error=-0.5, stalls={})
+
+    tau = model_errors.kendall_tau
+    assert tau([judged(1, 10), judged(2, 20), judged(3, 30)]) == 1
+    assert tau([judged(1, 30), judged(2, 20), judged(3, 10)]) == -1
+    assert tau([judged(1, 10), judged(2, 30), judged(3, 20)]) == pytest.approx(1 / 3)
+    assert tau([judged(1, 10), judged(1, 20), judged(2, 30)]) == 1
+    assert model_errors.mean_error([judged(1, 1), judged(1, 1)]) == 0.5

@@ -1,0 +1,205 @@
+"""The simulated SM on tiny programs, whose times are worked out by hand.
+
+Every program ends with END, which issues once and is over 5 cycles later.
+"""
+
+import pytest
+from small_programs import END, H200, operation, simulate
+
+from tilewright.model.sm import PARTITIONS
+from tilewright.model.traffic import Hit, Hits
+
+N = 20
+
+
+def test_dependent_instructions_take_their_stalls() -> None:
+    found = simulate([operation(stall=4)] * N + [END])
+    assert found.cycles == 4 * N + 5
+    assert found.issued == N + 1
+    assert found.stalls == {"wait": 3 * N}
+    assert found.busy["fma"] == N
+
+
+def test_plain_instructions_in_a_row_are_over_after_the_last_ones_stall() -> None:
+    found = simulate([*[operation()] * 3, operation(stall=4), END])
+    assert found.cycles == 3 + 4 + 5
+    assert found.stalls == {"wait": 3}
+
+
+def test_every_cycle_of_a_warp_is_issued_or_charged_once() -> None:
+    body = [
+        operation("shared", wavefronts=8.0, write_barrier=0),
+        operation("imad"),
+        operation("imad", stall=2, reads=(2, 1)),
+        operation(wait=1, reads=(3, 0)),
+        operation(reads=(3, 0), stall=4),
+        operation("barrier"),
+    ]
+    found = simulate([*body * 12, END])
+    assert sum(found.stalls.values()) + found.issued == found.cycles - 5 + 1
+    assert set(found.stalls) >= {"wait", "short_scoreboard", "math_pipe_throttle", "barrier"}
+
+
+def test_warps_of_four_partitions_do_not_meet() -> None:
+    program = [operation(stall=4)] * N + [END]
+    one, four = simulate(program), simulate(program, warps=PARTITIONS)
+    assert four.cycles == one.cycles
+    assert four.issued == 4 * one.issued
+    assert "not_selected" not in four.stalls
+
+
+def test_warps_of_a_partition_fill_one_anothers_stalls() -> None:
+    """Three more a partition issue in the three cycles between; what is beyond waits its turn."""
+    program = [operation(stall=4)] * N + [END]
+    assert simulate(program, warps=16).cycles == 4 * N + 5 + 3
+    assert simulate(program, warps=32).cycles == pytest.approx(8 * N + 5, abs=8)
+    assert simulate(program, warps=32).stalls["not_selected"] > 0
+
+
+def test_a_partition_issues_one_instruction_a_cycle() -> None:
+    found = simulate([operation()] * N + [END], warps=32)
+    assert found.cycles == 8 * (N + 1) - 1 + 5
+    assert found.issued == 32 * (N + 1)
+
+
+@pytest.mark.parametrize(
+    ("pipe", "interval"),
+    # 128 lanes over four partitions are 32: a cycle. 64 are two, 16 eight.
+    # CUDA C++ Programming Guide, throughput of arithmetic instructions, 9.0.
+    [("fma", 1), ("imad", 2), ("alu", 2), ("xu", 8), ("fp64", 2)],
+)
+def test_a_pipe_takes_an_instruction_when_it_is_free(pipe: str, interval: int) -> None:
+    short, long = (simulate([operation(pipe)] * n + [END], warps=4) for n in (N, 2 * N))
+    assert long.cycles - short.cycles == interval * N
+    assert (long.stalls.get("math_pipe_throttle", 0) > 0) == (interval > 1)
+    assert long.busy[pipe] == PARTITIONS * 2 * N * interval
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize(
+    ("reads", "cycles"),
+    [
+        ([(1, 1)], 1.0),
+        ([(2, 1)], 2.0),
+        ([(0, 3)], 3.0),
+        ([(2, 1), (1, 2)], 1.5),  # three registers of each bank in two instructions
+        ([(2, 0), (0, 2)], 1.0),  # the other bank has the cycle to catch up
+        ([(2, 1), (0, 0), (0, 0)], 1.0),
+    ],
+)
+def test_a_bank_gives_a_register_a_cycle(
+    reads: list[tuple[int, int]], cycles: float, plain: bool
+) -> None:
+    """Whether instructions are plain, and issued as spans, or hold a scoreboard and are not."""
+    board = -1 if plain else 3
+
+    def run(times: int) -> float:
+        body = [operation(reads=each, write_barrier=board) for each in reads] * times
+        return simulate([*body, END]).cycles
+
+    assert run(400) - run(200) == pytest.approx(200 * len(reads) * cycles, abs=1)
+
+
+def test_a_wait_for_registers_is_a_dispatch_stall() -> None:
+    found = simulate([operation(reads=(3, 0))] * N + [END])
+    assert found.stalls["dispatch_stall"] == pytest.approx(2 * N, abs=3)
+
+
+def test_a_scoreboard_holds_what_waits_for_it() -> None:
+    load = operation("shared", write_barrier=2)
+    free = [load, operation(stall=1), END]
+    bound = [load, operation(stall=1, wait=1 << 2), END]
+    other = [load, operation(stall=1, wait=1 << 3), END]
+    early, late = simulate(free), simulate(bound)
+    assert simulate(other).cycles == early.cycles
+    assert simulate([load, operation(), *bound[1:]]).cycles == late.cycles
+    assert late.stalls["short_scoreboard"] == pytest.approx(H200.latency["lds32"], abs=2)
+    assert "short_scoreboard" not in early.stalls
+
+
+def test_a_store_holds_its_operands_until_they_are_read() -> None:
+    store = operation("shared", read_barrier=0, load=False)
+    found = simulate([store, operation(wait=1), END])
+    assert 5 < found.stalls["short_scoreboard"] < H200.latency["lds32"]
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8, 32])
+def test_a_barrier_costs_each_warp_two_cycles_and_all_thirteen(warps: int) -> None:
+    """Measured, chain-bar: 14.7 cycles of one warp, 77 of 32."""
+    program = [operation("barrier")] * 3 + [END]
+    assert simulate(program, warps=warps).cycles == pytest.approx(
+        3 * (13 + 2 * (warps - 1)) + 5, abs=3 + 2 * (warps // PARTITIONS)
+    )
+
+
+def test_a_barrier_waits_for_its_own_block_alone() -> None:
+    """Two blocks of one warp never wait for each other, one block of two does."""
+    program = [operation("shared", wavefronts=100.0, write_barrier=0),
+               operation("barrier", wait=1), END]  # fmt: skip
+    apart, together = simulate(program, blocks=2), simulate(program, warps=2)
+    assert together.stalls["barrier"] - apart.stalls["barrier"] == pytest.approx(100, abs=5)
+
+
+def test_a_full_queue_is_a_throttle_by_its_memory() -> None:
+    """Eight wait in each partition's queue; the ninth does not issue."""
+    for pipe, why in (("shared", "mio_throttle"), ("global", "lg_throttle")):
+        few = simulate([operation(pipe, wavefronts=32.0)] * 8 + [END])
+        many = simulate([operation(pipe, wavefronts=32.0)] * 40 + [END])
+        assert why not in few.stalls
+        # The last one issues when the eighth before it starts, 31 starts behind that of cycle 2.
+        assert many.stalls[why] == pytest.approx(2 + 32 * 31 - 39, abs=5)
+        assert many.busy["lsu"] == 32 * 40
+
+
+def test_an_access_in_which_no_lane_takes_part_costs_no_unit() -> None:
+    found = simulate([operation("shared", share=0.25)] * N + [END], warps=16)
+    assert found.busy["lsu"] == 16 * N / 4
+
+
+FAR = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=0.0, cold=0.0)
+READ = [operation("global", write_barrier=0), operation(wait=1), END]
+
+
+@pytest.mark.parametrize(
+    ("hit", "name"),
+    [
+        (Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0, cold=0.0), "l1_32"),
+        (FAR, "l2"),
+        (Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0, cold=0.0), "l2"),
+        (Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0, cold=1.0), "dram"),
+    ],
+)
+def test_a_load_takes_as_long_as_it_goes_far(hit: Hit, name: str) -> None:
+    found = simulate(READ, hits=Hits(by_index={0: hit}))
+    assert found.stalls["long_scoreboard"] == pytest.approx(H200.latency[name], abs=4)
+    assert found.busy.get("dram", 0) > 0 or not hit.dram
+
+
+def test_half_of_the_requests_miss() -> None:
+    half = Hit(missing=0.5, pending=0.0, sectors=4.0, dram=0.0, cold=0.0)
+    found = simulate(READ, warps=8, hits=Hits(by_index={0: half}))
+    everything = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}))
+    assert found.busy["l2"] == pytest.approx(everything.busy["l2"] / 2)
+    # 128 bytes of 34 a cycle and SM; but this one has the whole L2 to itself.
+    assert everything.busy["l2"] == pytest.approx(8 * 128 / (34 * 132))
+    shared = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}), sms=132)
+    assert shared.busy["l2"] == pytest.approx(8 * 128 / 34)
+
+
+def test_nothing_waits_for_a_store() -> None:
+    store = operation("global", load=False, read_barrier=0)
+    found = simulate([store, END], hits=Hits(by_index={0: FAR}))
+    assert found.cycles < H200.latency["l1_32"]
+    assert found.busy["l2"] > 0
+
+
+def test_a_line_on_its_way_is_waited_for() -> None:
+    """Of eight requests four miss; of the others every second one waits as they do."""
+
+    def waited(pending: float) -> float:
+        hit = Hit(missing=0.5, pending=pending, sectors=4.0, dram=0.0, cold=0.0)
+        found = simulate(READ, warps=8, hits=Hits(by_index={0: hit}))
+        return found.stalls["long_scoreboard"]
+
+    longer = H200.latency["l2"] - H200.latency["l1_32"]
+    assert waited(0.5) - waited(0.0) == pytest.approx(2 * longer, rel=0.02)

@@ -1,0 +1,186 @@
+"""What-ifs: changed inputs held against kernels that really are so, and against hand counts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tilewright.bench.explain import profile_kernel
+from tilewright.bench.timing_model import launch_case
+from tilewright.gpus import gpu, occupancy
+from tilewright.launch import Argument, Launch, dim3
+from tilewright.model.advice import Asked, advise
+from tilewright.model.neighbours import runs_of_neighbours
+from tilewright.model.roofline import roofline
+from tilewright.model.summary import summarize
+from tilewright.model.whatif import (
+    COMPARING,
+    Case,
+    coalesced,
+    dram_bytes,
+    most_by_bandwidth,
+    narrowed,
+    prefetched,
+    widened,
+    without,
+    without_barriers,
+    without_conflicts,
+)
+from tilewright.toolchain import compile_cuda
+
+H200 = gpu("H200")
+N = 256
+
+
+def case_of(code: str, args: list[Argument], *, grid: int | tuple[int, ...], block: int) -> Case:
+    artifact = compile_cuda(code, "k")
+    launch = Launch(grid=dim3(grid, "grid"), block=dim3(block, "block"))
+    return launch_case(artifact, launch, args, profile_kernel(artifact, launch, args), H200)
+
+
+def total(case: Case, space: str, what: str) -> int:
+    accesses = (c.access for c in case.profile.counted if c.access is not None)
+    return sum(getattr(a, what) for a in accesses if a.space == space)
+
+
+def square() -> list[Argument]:
+    return [np.zeros(N * N, np.float32), np.zeros(N * N, np.float32)]
+
+
+TRANSPOSE = """__global__ void k(const float* in, float* out) {
+  __shared__ float tile[32][32 + PAD];
+  int x = threadIdx.x % 32, y = threadIdx.x / 32;
+  for (int s = 0; s < 32; s += 8) tile[y + s][x] = in[(blockIdx.y * 32 + y + s) * 256 + blockIdx.x * 32 + x];
+  __syncthreads();
+  for (int s = 0; s < 32; s += 8) out[(blockIdx.x * 32 + y + s) * 256 + blockIdx.y * 32 + x] = tile[x][y + s];
+}"""  # noqa: E501
+
+
+@pytest.fixture(scope="module")
+def unpadded() -> Case:
+    return case_of(TRANSPOSE.replace("PAD", "0"), square(), grid=(8, 8), block=256)
+
+
+@pytest.fixture(scope="module")
+def strided() -> Case:
+    code = "__global__ void k(const float* x, float* y) {\n"
+    code += "  int i = blockIdx.x * 256 + threadIdx.x;\n  y[i] = x[i % 256 * 256 + i / 256];\n}"
+    return case_of(code, square(), grid=N, block=N)
+
+
+def test_conflicts_gone_are_the_counts_and_the_time_of_the_padded_tile(unpadded: Case) -> None:
+    padded = case_of(TRANSPOSE.replace("PAD", "1"), square(), grid=(8, 8), block=256)
+    assert total(unpadded, "shared", "wavefronts") == 33 * N * N // 32
+    mended = without_conflicts(unpadded)
+    assert total(mended, "shared", "wavefronts") == total(padded, "shared", "wavefronts")
+    assert mended.estimate().seconds == pytest.approx(padded.estimate().seconds, rel=0.05)
+    assert mended.estimate().seconds < unpadded.estimate().seconds
+
+
+def test_coalesced_accesses_take_the_sectors_of_their_bytes(strided: Case) -> None:
+    assert total(strided, "global", "sectors") == (32 + 4) * N * N // 32
+    mended = coalesced(strided)
+    assert total(mended, "global", "sectors") == (4 + 4) * N * N // 32
+    assert total(mended, "global", "requests") == total(strided, "global", "requests")
+    assert mended.estimate().cycles < strided.estimate().cycles
+
+
+def test_instructions_taken_out_leave_the_graph_whole(strided: Case) -> None:
+    loads = {i for i, c in enumerate(strided.profile.counted) if c.instruction.opcode == "LDG"}
+    (load,) = loads
+    less = without(strided, loads)
+    assert len(less.profile.counted) == len(strided.profile.counted) - 1
+    assert [c.instruction.opcode for c in less.profile.counted].count("LDG") == 0
+    for block in less.flow.cfg.blocks:
+        assert block.end <= len(less.profile.counted)
+    # The store waits for the load's scoreboard; what the load waited for goes to the next.
+    after = strided.profile.counted[load + 1].instruction.address
+    owed = strided.control[strided.profile.counted[load].instruction.address].wait
+    assert less.control[after].wait == strided.control[after].wait | owed
+    assert len(less.hits.by_index) == len(strided.hits.by_index) - 1
+    stores = [i for i, c in enumerate(less.profile.counted) if c.instruction.opcode == "STG"]
+    assert set(less.hits.by_index) == set(stores)
+
+
+def test_the_end_of_a_block_stays(strided: Case) -> None:
+    ends = {b.end - 1 for b in strided.flow.cfg.blocks if b.end > b.start}
+    assert without(strided, ends) is strided
+
+
+def test_no_barrier_no_wait_for_it(unpadded: Case) -> None:
+    assert unpadded.estimate().stalls["barrier"] > 0
+    assert "barrier" not in without_barriers(unpadded).estimate().stalls
+
+
+def test_data_that_is_there_leaves_no_traffic_but_stores(strided: Case) -> None:
+    ready = prefetched(strided)
+    assert dram_bytes(ready) <= 4 * N * N < dram_bytes(strided)
+    assert ready.estimate().seconds < strided.estimate().seconds
+
+
+def test_half_the_bytes(strided: Case) -> None:
+    assert dram_bytes(narrowed(strided)) == dram_bytes(strided) / 2
+
+
+@pytest.mark.parametrize(
+    ("demand", "most"), [({"dram": 0.8, "l2": 0.2}, 1.25), ({}, float("inf")), ({"l2": 1.0}, 1.0)]
+)
+def test_what_the_bandwidth_leaves(demand: dict[str, float], most: float, strided: Case) -> None:
+    assert most_by_bandwidth(replace(strided.estimate(), demand=demand)) == most
+
+
+FOUR = """__global__ void k(const float* x, float* y) {
+  const float* own = x + 4 * (blockIdx.x * 256 + threadIdx.x);
+  y[blockIdx.x * 256 + threadIdx.x] = own[0] + own[1] + own[2] + own[3];
+}"""
+
+
+def test_four_neighbours_are_one_wide_access() -> None:
+    args: list[Argument] = [np.zeros(4 * N * N, np.float32), np.zeros(N * N, np.float32)]
+    case = case_of(FOUR, args, grid=N, block=N)
+    (run,) = runs_of_neighbours(case.profile, case.flow)
+    assert len(run) == 4
+    wide = widened(case, [run])
+    loads = [c.access for c in wide.profile.counted if c.instruction.opcode == "LDG"]
+    (load,) = loads
+    assert load is not None
+    assert (load.size, load.requests, load.sectors) == (16, N * N // 32, 16 * N * N // 32)
+    before, after = (sum(c.executed for c in each.profile.counted) for each in (case, wide))
+    assert before - after == 3 * N * N // 32
+
+
+def test_lanes_side_by_side_are_no_wide_access() -> None:
+    code = FOUR.replace("4 * (blockIdx.x * 256 + threadIdx.x)", "blockIdx.x * 256 + threadIdx.x")
+    args: list[Argument] = [np.zeros(4 * N * N, np.float32), np.zeros(N * N, np.float32)]
+    case = case_of(code, args, grid=N, block=N)
+    assert runs_of_neighbours(case.profile, case.flow) == []
+
+
+def test_the_cause_of_the_waiting_comes_first(strided: Case) -> None:
+    told, rough = strided.estimate(), strided.estimate(effort=COMPARING)
+    profile = strided.profile
+    held = occupancy(gpu=H200, threads=N, registers=profile.registers)
+    asked = Asked(case=strided, estimate=told, rough=rough)
+    found = advise(profile, summarize(profile), H200, held, asked=asked)
+    assert 1 <= len(found) <= 3
+    gains = [each.gain or 0 for each in found]
+    assert gains == sorted(gains, reverse=True)
+    best = next(each for each in found if each.kind == "coalescing")
+    assert best.place == "kernel.cu:3"
+    assert best.stall in told.stalls
+    expected = rough.seconds / coalesced(strided).estimate(effort=COMPARING).seconds
+    assert best.gain == pytest.approx(expected)
+
+
+def test_roofline_by_hand() -> None:
+    code = "__global__ void k(const float* x, float* y) {\n"
+    code += "  int i = blockIdx.x * 256 + threadIdx.x;\n  y[i] = fmaf(x[i], 3.0f, 1.0f) * x[i];\n}"
+    case = case_of(code, square(), grid=N, block=N)
+    seconds = 1e-5
+    found = roofline(case, seconds)
+    assert found.flops == 3 * N * N
+    assert found.dram_bytes == 8 * N * N  # every element of x read once, of y written once
+    assert found.intensity == 3 / 8
+    assert found.bound == "memory"
+    assert found.roof_flops_per_s == 3 / 8 * H200.dram_bytes_per_s
+    assert found.share == pytest.approx(8 * N * N / seconds / H200.dram_bytes_per_s)
