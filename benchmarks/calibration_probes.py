@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 UNROLL = 16  # steps in one round of a probe's loop
 
@@ -82,6 +83,14 @@ class Probe:
     def kernel(self) -> str:
         """Return its name as an identifier."""
         return self.name.replace("-", "_")
+
+
+class _Code(TypedDict, total=False):
+    """The parts of a probe's source that its pattern of addresses does not decide."""
+
+    setup: str
+    step: str
+    each_round: str
 
 
 def _asm(text: str, outputs: str, inputs: str = "") -> str:
@@ -171,7 +180,7 @@ def arithmetic() -> list[Probe]:
     ]  # fmt: skip
 
 
-def _load(space: str, bits: int, pointer: str) -> dict[str, str]:
+def _load(space: str, bits: int, pointer: str) -> _Code:
     """Return a load to registers that the next step does not touch."""
     words = "abcd"[: bits // 32]
     outputs = ", ".join(f'"=r"({w}[i])' for w in words)
@@ -188,7 +197,8 @@ def _load(space: str, bits: int, pointer: str) -> dict[str, str]:
     }
 
 
-def _store(space: str, bits: int, pointer: str) -> dict[str, str]:
+def _store(space: str, bits: int, pointer: str) -> _Code:
+    """Return a store of one register in every word."""
     kind = _KIND[bits]
     constraint = "r" if pointer == "near" else "l"
     values = {32: "%1", 64: "{%1, %1}", 128: "{%1, %1, %1, %1}"}[bits]

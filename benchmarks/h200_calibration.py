@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 from calibration_probes import PROBES, UNROLL, Probe
@@ -33,7 +34,7 @@ _REPEATS = 3
 
 # FFMAs between the clock readings. Their registers are replaced in the machine code, since no
 # source decides which ones ptxas takes.
-_FFMA = """
+FFMA = """
 extern "C" __global__ void ffma_registers(long long* clocks, char* data, int, int, int,
                                           int rounds, int zero)
 {
@@ -64,7 +65,7 @@ extern "C" __global__ void ffma_registers(long long* clocks, char* data, int, in
 # How the i-th FFMA picks its registers, by parity: (d = c, a, b) each as (parity, number), and the
 # reuse flags of a (1) and b (2). Parity is the bank. Accumulators repeat after 64.
 Choice = tuple[tuple[int, int], tuple[int, int], tuple[int, int], int]
-_REGISTERS: dict[str, Callable[[int], Choice]] = {
+REGISTERS: dict[str, Callable[[int], Choice]] = {
     "a-and-b-fixed-and-reused": lambda i: ((i % 2, i // 2), (0, 0), (1, 0), 3),
     "a-and-b-fixed": lambda i: ((i % 2, i // 2), (0, 0), (1, 0), 0),
     "a-reused-b-and-c-in-two-banks": lambda i: (
@@ -82,6 +83,14 @@ _REGISTERS: dict[str, Callable[[int], Choice]] = {
     "rows-of-8-not-reused-b-and-c-in-one-bank": lambda i: (
         (i % 2, i // 2), (i // 8 % 2, i // 16 % 4), (i % 2, 4 + i // 2 % 4), 0),
 }  # fmt: skip
+
+
+class Reading(TypedDict):
+    """What a probe gave: cycles a warp-level instruction, by number of warps."""
+
+    name: str
+    opcode: str
+    cycles: dict[int, float]
 
 
 def main() -> int:
@@ -109,7 +118,7 @@ def main() -> int:
     return 0
 
 
-def measure_probes(arch: str) -> Iterator[dict[str, object]]:
+def measure_probes(arch: str) -> Iterator[Reading]:
     """Cycles a warp-level instruction and SM, by number of warps."""
     for probe in PROBES:
         artifact = compile_cuda(probe.source(), probe.kernel, arch=arch)
@@ -132,16 +141,16 @@ def check(probe: Probe, artifact: Artifact) -> None:
         )
 
 
-def measure_registers(arch: str) -> Iterator[dict[str, object]]:
+def measure_registers(arch: str) -> Iterator[Reading]:
     """Cycles an FFMA by the registers that it reads."""
-    artifact = compile_cuda(_FFMA, "ffma_registers", arch=arch)
-    for name, choose in _REGISTERS.items():
+    artifact = compile_cuda(FFMA, "ffma_registers", arch=arch)
+    for name, choose in REGISTERS.items():
         probe = Probe(name=f"ffma-{name}", opcode="FFMA", step="", warps=(4, 8, 16), rounds=64)
         patched = replace(artifact, cubin=with_registers(artifact, choose))
         yield _measured(probe, patched, 64 * 256)
 
 
-def _measured(probe: Probe, artifact: Artifact, steps: int) -> dict[str, object]:
+def _measured(probe: Probe, artifact: Artifact, steps: int) -> Reading:
     cycles = {warps: run(probe, artifact, warps) / (steps * warps) for warps in probe.warps}
     return {"name": probe.name, "opcode": probe.opcode, "cycles": cycles}
 
@@ -157,9 +166,8 @@ def run(probe: Probe, artifact: Artifact, warps: int) -> float:
         data = arena.allocate(_DATA_BYTES)
         where = arena.allocate(clocks.nbytes)
         arena.fill(data, 0, _DATA_BYTES)
-        values = [np.uint64(where), np.uint64(data), np.int32(probe.lane_step),
-                  np.int32(probe.warp_step),
-                  np.int32(probe.block_step), np.int32(probe.rounds), np.int32(0)]  # fmt: skip
+        numbers = (probe.lane_step, probe.warp_step, probe.block_step, probe.rounds, 0)
+        values: list[np.generic] = [np.uint64(where), np.uint64(data), *map(np.int32, numbers)]
         spans = []
         for repeat in range(_REPEATS):
             values[1] = np.uint64(data + repeat * probe.fresh)

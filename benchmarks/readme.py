@@ -1,9 +1,9 @@
-"""Make the README's tables from the records.
+"""Make the tables of README.md and docs/model.md from the records.
 
     python benchmarks/readme.py            # rewrite what lies between the markers
-    python benchmarks/readme.py --check    # exit code 1 where the README is out of date
+    python benchmarks/readme.py --check    # exit code 1 where a page is out of date
 
-A part of README.md from `<!-- begin NAME -->` to `<!-- end NAME -->` is the table NAME, made from a
+A part of a page from `<!-- begin NAME -->` to `<!-- end NAME -->` is the table NAME, made from a
 file in `benchmarks/results/`. Everything outside the markers is written by hand.
 """
 
@@ -26,12 +26,14 @@ from tilewright.report.ladder import ladder_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+MODEL_PAGE = ROOT / "docs" / "model.md"
 RESULTS = ROOT / "benchmarks" / "results"
 
 EMULATED = "ladder_rtx_a6000_emulated.json"
 MEASURED = "ladder_nvidia_h200.json"
 RATES = "emulator_cpu.json"
 RATES_SCHEMA = 1
+ERRORS = "model_errors.json"
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -42,45 +44,57 @@ _PART = re.compile(
 )
 
 
-def main(arguments: Sequence[str] | None = None, readme: Path = README) -> int:
-    """Rewrite the README, or say whether it is out of date."""
+def main(
+    arguments: Sequence[str] | None = None, readme: Path = README, model_page: Path = MODEL_PAGE
+) -> int:
+    """Rewrite the pages, or say whether they are out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     options = parser.parse_args(arguments)
-    try:
-        before = readme.read_text(encoding="utf-8")
-        after = rewritten(before)
-    except TilewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    if before == after:
-        return 0
-    if options.check:
-        print("README.md differs from the records: run python benchmarks/readme.py")
-        return 1
-    readme.write_text(after, encoding="utf-8")
-    print("README.md rewritten")
-    return 0
+    old = False
+    for path, tables in ((readme, TABLES), (model_page, MODEL_TABLES)):
+        try:
+            before = path.read_text(encoding="utf-8")
+            after = rewritten(before, tables=tables, page=path.name)
+        except TilewrightError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        if before == after:
+            continue
+        old = True
+        if options.check:
+            print(f"{path.name} differs from the records: run python benchmarks/readme.py")
+        else:
+            path.write_text(after, encoding="utf-8")
+            print(f"{path.name} rewritten")
+    return 1 if old and options.check else 0
 
 
-def rewritten(text: str, results: Path = RESULTS) -> str:
-    """Return a README with each table as the records in `results` have it.
+def rewritten(
+    text: str,
+    results: Path = RESULTS,
+    *,
+    tables: Mapping[str, Table] | None = None,
+    page: str = README.name,
+) -> str:
+    """Return a page with each table as the records in `results` have it; the README's, if not said.
 
     Raises:
         TilewrightError: markers that do not pair up, or name no table, or not each once; a record
             that cannot be read.
     """
+    tables = TABLES if tables is None else tables
     found = [match["name"] for match in _PART.finditer(text)]
     markers = re.findall(r"^<!-- (?:begin|end) ", text, re.MULTILINE)
-    if sorted(found) != sorted(TABLES) or len(markers) != 2 * len(found):
+    if sorted(found) != sorted(tables) or len(markers) != 2 * len(found):
         raise TilewrightError(
-            f"README.md has the tables {', '.join(found) or 'none'}: expected each of "
-            f"{', '.join(TABLES)} once, between <!-- begin NAME --> and <!-- end NAME -->"
+            f"{page} has the tables {', '.join(found) or 'none'}: expected each of "
+            f"{', '.join(tables)} once, between <!-- begin NAME --> and <!-- end NAME -->"
         )
 
     def fresh(match: re.Match[str]) -> str:
         name = match["name"]
-        lines = ["", *TABLES[name](results), ""]
+        lines = ["", *tables[name](results), ""]
         return "\n".join([f"<!-- begin {name} -->", *lines, f"<!-- end {name} -->"])
 
     return _PART.sub(fresh, text)
@@ -167,6 +181,58 @@ def emulator_rates(results: Path) -> list[str]:
     ]
 
 
+def model_errors(results: Path) -> list[str]:
+    """Return the time model's errors by group of kernels, as Markdown."""
+    file = _read_errors(results / ERRORS)
+    rows = [
+        [
+            name,
+            f"{each['kernels']}",
+            f"{each['mean_absolute_error']:.1%}",
+            f"{each['largest_error']:.0%}",
+            f"{each['kendall_tau']:.2f}",
+        ]
+        for name, each in file["summary"].items()
+    ]
+    heads = ["kernels", "", "mean error of the time", "largest", "rank correlation (tau)"]
+    environment = file["environment"]
+    return [
+        f"`benchmarks/results/{ERRORS}`, {environment['date'][:10]}, NVRTC {environment['nvrtc']}. "
+        "The 40 tiles are drawn",
+        "at random (`benchmarks/model_set.py`); of the A6000 nothing was calibrated, its times are",
+        "those of the chapter.",
+        "",
+        *_markdown(heads, rows),
+    ]
+
+
+def model_stalls(results: Path) -> list[str]:
+    """Return the three largest stalls of each rung, measured and modelled, as Markdown."""
+    rows = [
+        [rung, *(_largest(each[f"{kind}_stalls"]) for kind in ("measured", "modelled"))]
+        for rung, each in _read_errors(results / ERRORS)["first_stalls"].items()
+    ]
+    return [
+        "The largest stalls at 4096 on the H200, in warps that wait an issued instruction:",
+        "",
+        *_markdown(["rung", "measured (ncu)", "modelled"], rows),
+    ]
+
+
+def _largest(stalls: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in list(stalls.items())[:3])
+
+
+def _read_errors(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TilewrightError(f"cannot read {path}: {error}") from error
+    if not isinstance(data, dict) or not {"summary", "first_stalls"} <= data.keys():
+        raise TilewrightError(f"{path} is no record of benchmarks/model_errors.py: run it again")
+    return data
+
+
 def _read_rates(path: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -187,6 +253,7 @@ TABLES: Mapping[str, Table] = {
     "h200": h200_ladder,
     "emulator": emulator_rates,
 }
+MODEL_TABLES: Mapping[str, Table] = {"errors": model_errors, "stalls": model_stalls}
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def test_a_probe_takes_the_cycles_that_were_measured(
     ],
 )
 def test_ffmas_wait_for_their_register_banks(choice: str, cycles: float) -> None:
-    plain = compile_cuda(h200_calibration._FFMA, "ffma_registers", arch="sm_90")
-    choose = h200_calibration._REGISTERS[choice]
+    plain = compile_cuda(h200_calibration.FFMA, "ffma_registers", arch="sm_90")
+    choose = h200_calibration.REGISTERS[choice]
     artifact = replace(plain, cubin=h200_calibration.with_registers(plain, choose))
     each = Probe(name=f"ffma-{choice}", opcode="FFMA", step="", rounds=ROUNDS)
     found = 4 * simulated(each, artifact, 4, 256)

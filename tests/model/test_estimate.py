@@ -10,7 +10,7 @@ from tilewright.gpus import gpu
 from tilewright.model import estimate as module
 from tilewright.model.estimate import Estimate, estimate, resident_blocks
 from tilewright.model.machine import machine
-from tilewright.model.traffic import Hits
+from tilewright.model.traffic import Hit, Hits
 from tilewright.toolchain.control import Control
 from tilewright.toolchain.sass_flow import flow
 
@@ -107,6 +107,18 @@ def test_a_tail_of_fewer_blocks_takes_less_where_they_share_a_partition() -> Non
     assert tail.cycles == full.cycles + half.cycles
     assert full.cycles > 48 * 100
     assert half.cycles == pytest.approx(full.cycles / 2, rel=0.1)
+
+
+def test_a_round_lasts_until_its_stores_are_in_the_dram() -> None:
+    """64 warps of an SM store 128 bytes each; it has 1 / 132 of 90 % of 4.8 TB/s."""
+    code = function("STG.E desc[UR4][R2.64], R0", "EXIT")
+    found = profile(code, [64 * SMS] * 2, grid=2 * SMS, block=1024)
+    stored = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0, cold=0.0)
+    control = {0: fields(1), 16: fields(5)}
+    timed = estimate(found, flow(code), control, H200, Hits(by_index={0: stored}))
+    a_cycle = 0.9 * H200.dram_bytes_per_s / H200.boost_clock_hz / SMS
+    assert timed.cycles == pytest.approx(64 * 128 / a_cycle, rel=0.01)
+    assert timed.demand["dram"] == pytest.approx(1.0, abs=0.01)
 
 
 def test_how_many_blocks_an_sm_holds() -> None:

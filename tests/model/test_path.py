@@ -79,6 +79,20 @@ def test_a_loop_that_half_of_the_warps_leave_early() -> None:
     assert cut.count(1) == 2
 
 
+def test_a_loop_that_warps_leave_by_an_exit_of_the_kernel() -> None:
+    """Four warps come to the conditional EXIT eight times, and leave there at the second."""
+    code = function(
+        ".L_x_1:",
+        "@P0 EXIT",  # block 1: 0
+        "FADD R1, R1, R2",  # block 2: 1, 2
+        "@P1 BRA `(.L_x_1)",
+        "EXIT",  # block 3: 3
+    )
+    edges = {(1, 2): 4, (2, 1): 4, (2, 3): 0}
+    found = profile(code, [8, 4, 4, 0], edges, grid=4)
+    assert typical_path(found, flow(code), {}, MANY) == [0, 1, 2, 0]
+
+
 def test_a_branch_goes_each_way_by_its_share() -> None:
     """A quarter of the trips take the longer way round."""
     code = function(

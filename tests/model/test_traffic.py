@@ -87,6 +87,7 @@ def test_stores_go_through_and_leave_nothing() -> None:
     accesses = [(0, 0, STORE, range(4)), (0, 0, STORE, range(4)), (0, 0, LOAD, range(4))]
     found = hits(accesses)
     assert (found[STORE].missing, found[STORE].sectors) == (1.0, 4.0)
+    assert found[STORE].dram == 1 / 2  # the L2 joins what is stored to one sector
     assert found[LOAD].missing == 1.0
 
 

@@ -87,19 +87,23 @@ def test_coalesced_accesses_take_the_sectors_of_their_bytes(strided: Case) -> No
 
 def test_instructions_taken_out_leave_the_graph_whole(strided: Case) -> None:
     loads = {i for i, c in enumerate(strided.profile.counted) if c.instruction.opcode == "LDG"}
-    (load,) = loads
     less = without(strided, loads)
     assert len(less.profile.counted) == len(strided.profile.counted) - 1
     assert [c.instruction.opcode for c in less.profile.counted].count("LDG") == 0
     for block in less.flow.cfg.blocks:
         assert block.end <= len(less.profile.counted)
-    # The store waits for the load's scoreboard; what the load waited for goes to the next.
-    after = strided.profile.counted[load + 1].instruction.address
-    owed = strided.control[strided.profile.counted[load].instruction.address].wait
-    assert less.control[after].wait == strided.control[after].wait | owed
     assert len(less.hits.by_index) == len(strided.hits.by_index) - 1
     stores = [i for i, c in enumerate(less.profile.counted) if c.instruction.opcode == "STG"]
     assert set(less.hits.by_index) == set(stores)
+
+
+def test_what_an_instruction_waited_for_the_next_waits_for(strided: Case) -> None:
+    addresses = [c.instruction.address for c in strided.profile.counted]
+    waits = [strided.control[address].wait for address in addresses]
+    ends = {b.end - 1 for b in strided.flow.cfg.blocks}
+    gone = next(i for i, w in enumerate(waits) if w & ~waits[i + 1] and i not in ends)
+    less = without(strided, {gone})
+    assert less.control[addresses[gone + 1]].wait == waits[gone] | waits[gone + 1]
 
 
 def test_the_end_of_a_block_stays(strided: Case) -> None:
@@ -170,6 +174,29 @@ def test_the_cause_of_the_waiting_comes_first(strided: Case) -> None:
     assert best.stall in told.stalls
     expected = rough.seconds / coalesced(strided).estimate(effort=COMPARING).seconds
     assert best.gain == pytest.approx(expected)
+
+
+NAIVE = """__global__ void k(const float* in, float* out) {
+  int x = blockIdx.x * 32 + threadIdx.x % 32, y = blockIdx.y * 8 + threadIdx.x / 32;
+  out[x * 256 + y] = in[y * 256 + x];
+}"""
+
+
+def test_stores_that_fill_a_sector_between_them_go_to_the_dram_once() -> None:
+    case = case_of(NAIVE, square(), grid=(8, 32), block=256)
+    assert total(case, "global", "sectors") == (4 + 32) * N * N // 32
+    assert dram_bytes(case) == 8 * N * N
+
+
+def test_no_unit_is_busy_for_longer_than_the_launch() -> None:
+    size = 4096
+    code = TRANSPOSE.replace("PAD", "1").replace("256", str(size))
+    many: list[Argument] = [np.zeros(size * size, np.float32), np.zeros(size * size, np.float32)]
+    artifact, launch = compile_cuda(code, "k"), Launch(grid=(128, 128, 1), block=(256, 1, 1))
+    profile = profile_kernel(artifact, launch, many, sample=[0, 1, 4000])
+    found = launch_case(artifact, launch, many, profile, H200).estimate()
+    assert max(found.demand.values()) <= 1
+    assert found.seconds > 8 * size * size / H200.dram_bytes_per_s  # the datasheet's
 
 
 def test_roofline_by_hand() -> None:

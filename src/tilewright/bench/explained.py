@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.bench.explain import profile_kernel, profile_rung, rung_launch
 from tilewright.bench.timing_model import launch_case
-from tilewright.bench.trials import try_others
+from tilewright.bench.trials import MOST_TRIED, try_others
 from tilewright.emulator.prepare import Prepared
 from tilewright.errors import UnsupportedError
 from tilewright.gpus import Gpu, Occupancy, occupancy
@@ -99,15 +99,17 @@ def explain_kernel(
     return _timed(told, artifact, args) if timed else _advised(told)
 
 
-def explain_rung(rung: Rung, problem: Problem, gpu: Gpu, *, timed: bool = True) -> Explained:
+def explain_rung(
+    rung: Rung, problem: Problem, gpu: Gpu, *, timed: bool = True, tries: int = MOST_TRIED
+) -> Explained:
     """Explain a rung of the ladder on a problem, exactly, and try what else could be launched.
 
-    Raises what `profile_rung` does.
+    `tries` is how many others are tried: the next rung, then other tiles. Raises what `profile_rung` does.
     """
     profile = profile_rung(rung, problem, gpu)
     artifact, _, args = rung_launch(rung, problem, gpu)
     told = _explained(profile, gpu, artifact, artifact.source, rung.include_dirs)
-    return _timed(told, artifact, args, (rung, problem)) if timed else _advised(told)
+    return _timed(told, artifact, args, (rung, problem, tries)) if timed else _advised(told)
 
 
 def _advised(told: Explained) -> Explained:
@@ -119,14 +121,14 @@ def _timed(
     told: Explained,
     artifact: Artifact,
     args: Sequence[Argument],
-    of: tuple[Rung, Problem] | None = None,
+    of: tuple[Rung, Problem, int] | None = None,
 ) -> Explained:
     """Add what the time model says; of a rung, with other tiles tried."""
     profile, gpu = told.profile, told.gpu
     case = launch_case(artifact, profile.launch, args, profile, gpu)
     modelled, rough = case.estimate(), case.estimate(effort=COMPARING)
     asked = Asked(case=case, estimate=modelled, rough=rough)
-    tried = try_others(*of, asked) if of is not None else []
+    tried = try_others(of[0], of[1], asked, of[2]) if of is not None else []
     found = advise(profile, told.summary, gpu, told.occupancy, asked=asked, tried=tried)
     return replace(
         told,

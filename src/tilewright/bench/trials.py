@@ -19,7 +19,7 @@ from tilewright.model.estimate import Estimate
 from tilewright.model.whatif import COMPARING
 from tilewright.problem import Problem
 
-MOST_TRIED = 2
+MOST_TRIED = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,12 @@ def explain(
     m: Annotated[int | None, typer.Option(help="For a rung: rows of A and C.")] = None,
     n: Annotated[int | None, typer.Option(help="For a rung: columns of B and C.")] = None,
     k: Annotated[int | None, typer.Option(help="For a rung: columns of A, rows of B.")] = None,
+    tries: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="For a rung: what else to try, the next rung, then other tiles; 1 if unset."
+        ),
+    ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Run every block, not 256 spread over the grid.")
     ] = False,
@@ -84,9 +90,9 @@ def explain(
             "gpu": None,
         }
         _refuse(stray, f"{target} is a rung, which launches itself")
-        told: Explained | StaticHalf = _rung(str(target), sizes, gpu)
+        told: Explained | StaticHalf = _rung(str(target), sizes, gpu, tries)
     else:
-        _refuse(sizes, "those are for rungs: a kernel of a file takes --arg")
+        _refuse(sizes | {"tries": tries}, "those are for rungs: a kernel of a file takes --arg")
         spec = _spec(target, launch, grid, block, arg, flags)
         told = _file(spec, full=full)
     if json is not None:
@@ -112,13 +118,14 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
         raise TilewrightError(f"{', '.join(names)}: {why}")
 
 
-def _rung(name: str, sizes: dict[str, int | None], gpu: str | None) -> Explained:
-    from tilewright.bench.explained import explain_rung
+def _rung(name: str, sizes: dict[str, int | None], gpu: str | None, tries: int | None) -> Explained:
+    from tilewright.bench.explained import MOST_TRIED, explain_rung
     from tilewright.gpus import gpu as find_gpu
     from tilewright.kernels import rung
     from tilewright.launchfile import DEFAULT_GPU
 
-    return explain_rung(rung(name), _problem(sizes), find_gpu(gpu or DEFAULT_GPU))
+    chosen, many = find_gpu(gpu or DEFAULT_GPU), MOST_TRIED if tries is None else tries
+    return explain_rung(rung(name), _problem(sizes), chosen, tries=many)
 
 
 def _problem(sizes: dict[str, int | None]) -> Problem:

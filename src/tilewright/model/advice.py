@@ -20,7 +20,7 @@ from tilewright.model.summary import Summary
 from tilewright.model.whatif import COMPARING, Case, most_by_bandwidth, narrowed, widened
 
 MOST = 3
-_MOST_RUNS = 4  # what-ifs that are simulated at most
+_MOST_RUNS = 3  # what-ifs that are simulated at most
 _LEAST_GAIN = 1.02  # a smaller one is within what the model can tell
 _BUSY = 0.6  # of the DRAM's time, from which fewer bytes are worth a word
 _UNEVEN = 1.05  # rounds of blocks over those that even work would take

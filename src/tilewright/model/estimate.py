@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.gpus import Gpu, occupancy
 from tilewright.model.machine import Machine, machine
@@ -73,10 +73,10 @@ def estimate(
     busiest = -(-profile.launch.blocks // gpu.sm_count)
     runs = _Runs(profile, flow, control, m, hits, effort)
     rounds, rest = divmod(busiest, resident)
-    whole = runs.simulate(min(resident, busiest))
+    whole = _drained(runs.simulate(min(resident, busiest)))
     cycles = whole.cycles * max(rounds, 1)
     if rounds and rest:
-        cycles += runs.simulate(rest).cycles
+        cycles += _drained(runs.simulate(rest)).cycles
     issue = whole.issued / whole.cycles / PARTITIONS
     stalls = {k: v / whole.issued for k, v in whole.stalls.items()}
     return Estimate(
@@ -93,6 +93,12 @@ def estimate(
             for unit, busy in whole.busy.items()
         },
     )
+
+
+def _drained(run: Simulated) -> Simulated:
+    """Let a round last as long as what its stores left to the shared units to do."""
+    longest = max((run.busy.get(unit, 0.0) for unit in _WHOLE_SM), default=0.0)
+    return replace(run, cycles=max(run.cycles, longest))
 
 
 def resident_blocks(profile: Profile, gpu: Gpu) -> int:

@@ -62,7 +62,13 @@ class _Tally:
     missing: int = 0
     pending: int = 0
     fetched: int = 0
+    stores: bool = False
     own: set[int] = field(default_factory=set)
+
+    @property
+    def merged(self) -> float:
+        """What is left of stores once the L2 has joined those to one sector; 1 of loads."""
+        return len(self.own) / self.fetched if self.stores and self.fetched else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +115,7 @@ def line_hits(
             missing=tally.missing / tally.requests,
             pending=tally.pending / tally.requests,
             sectors=tally.fetched / tally.missing if tally.missing else 0.0,
-            dram=_distinct(shared[line], *across),
+            dram=_distinct(shared[line], *across) * tally.merged,
             cold=cold,
         )
         for line, tally in tallies.items()
@@ -160,6 +166,7 @@ def _simulate(trace: AccessTrace, lines: int) -> dict[int, _Tally]:
                 break
             tally.own.add(sector)
             if not load:
+                tally.stores = True
                 fetched += 1
                 continue
             tag, bit = sector // _LINE_SECTORS, 1 << sector % _LINE_SECTORS
