@@ -104,7 +104,8 @@ def explain_rung(
 ) -> Explained:
     """Explain a rung of the ladder on a problem, exactly, and try what else could be launched.
 
-    `tries` is how many others are tried: the next rung, then other tiles. Raises what `profile_rung` does.
+    `tries` is how many others are tried: the next rung, then other tiles. Raises what
+    `profile_rung` does.
     """
     profile = profile_rung(rung, problem, gpu)
     artifact, _, args = rung_launch(rung, problem, gpu)

@@ -119,7 +119,8 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
 
 
 def _rung(name: str, sizes: dict[str, int | None], gpu: str | None, tries: int | None) -> Explained:
-    from tilewright.bench.explained import MOST_TRIED, explain_rung
+    from tilewright.bench.explained import explain_rung
+    from tilewright.bench.trials import MOST_TRIED
     from tilewright.gpus import gpu as find_gpu
     from tilewright.kernels import rung
     from tilewright.launchfile import DEFAULT_GPU

@@ -101,11 +101,9 @@ def _operation(index: int, counted: Counted, fields: Control, reads: tuple[int, 
 
 def source_registers(instruction: SassInstruction) -> list[list[int]]:
     """Return the registers that each source operand reads, slot by slot."""
-    operands = list(instruction.operands)
+    operands = [operand for operand in instruction.operands if not _PREDICATE.fullmatch(operand)]
     store = instruction.opcode in _STORES
-    if not store:
-        while operands and _PREDICATE.fullmatch(operands[0]):
-            operands = operands[1:]
+    if not store and not instruction.opcode.endswith("SETP"):  # which writes predicates alone
         operands = operands[1:]  # the destination
     words = next((_WORDS[m] for m in instruction.modifiers if m in _WORDS), 1)
     found = []

@@ -52,10 +52,10 @@ class Units:
             cost = max(op.wavefronts, self._lanes)
             start = self._through_lsu(now, cost, queue)
             late = max(latency[f"lds{_bits(op.size)}"], latency["lds32"] + 2 * (cost - 1))
-            return start + late, start + _TO_READ
+            return start - _TO_UNIT + late, start + _TO_READ
         if op.pipe == "shuffle":
             start = self._through_lsu(now, self._lanes, queue)
-            return start + latency["shfl"], start + _TO_READ
+            return start - _TO_UNIT + latency["shfl"], start + _TO_READ
         if op.pipe == "global":
             return self._global(now, op, queue)
         if op.pipe in _LATENCY_OF:
@@ -66,10 +66,12 @@ class Units:
         machine, latency = self._machine, self._machine.latency
         cost = max(op.wavefronts, op.size / 4, self._lanes, op.lines / machine.l1_tags)
         start = self._through_lsu(now, cost, queue)
-        result = start + max(latency[f"l1_{_bits(op.size)}"], latency["l1_32"] + 2 * (cost - 1))
+        late = max(latency[f"l1_{_bits(op.size)}"], latency["l1_32"] + 2 * (cost - 1))
+        result = start - _TO_UNIT + late
         hit = self._hits.of(op.index)
         if not self._due("missing", op.index, hit.missing) and op.load:
-            if hit.pending and self._due("pending", op.index, hit.pending):
+            # `pending` is a share of all requests, and these are the ones that hit.
+            if hit.pending and self._due("pending", op.index, hit.pending / (1 - hit.missing)):
                 result = max(result, self._fetched.get(op.index, 0.0))
             return result, start + _TO_READ
         size = SECTOR_BYTES * hit.sectors
@@ -87,7 +89,10 @@ class Units:
         return result, start + _TO_READ
 
     def _through_lsu(self, now: float, cost: float, queue: deque[float]) -> float:
-        """Return when the load-store unit takes an instruction that costs it so many cycles."""
+        """Return when the load-store unit takes an instruction that costs it so many cycles.
+
+        Latencies count from the issue: what is waited for beyond `_TO_UNIT` adds to them.
+        """
         start = max(now + _TO_UNIT, self._lsu)
         self._lsu = start + cost
         self._work("lsu", cost)
