@@ -17,7 +17,7 @@ from tilewright.toolchain.sass_flow import SassFlow
 
 # A long loop is simulated for a few trips, then for more: the difference is what trips cost. They
 # are as many as give about so many instructions of all warps together.
-_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 20_000, 60_000
+_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 10_000, 30_000
 _LEAST_TRIPS, _MOST_TRIPS = 2, 24
 _MOST_PATH = 60_000  # instructions of one warp
 _WHOLE_SM = frozenset({"lsu", "l2", "dram"})  # units that the partitions share
@@ -140,8 +140,10 @@ class _Runs:
         trips, more = {}, {}
         for header, loop in self._long.items():
             of_all = loop.instructions * self._warps * blocks
-            trips[header] = min(_trips(self._effort * _FIRST_INSTRUCTIONS, of_all), int(loop.trips))
-            wanted = _trips(self._effort * _MORE_INSTRUCTIONS, of_all)
+            least = _LEAST_TRIPS if self._effort >= 1 else 1
+            first = _trips(self._effort * _FIRST_INSTRUCTIONS, of_all, least)
+            wanted = _trips(self._effort * _MORE_INSTRUCTIONS, of_all, least)
+            trips[header] = min(first, int(loop.trips))
             more[header] = min(wanted, int(loop.trips) - trips[header])
         base = self._run(trips, blocks)
         result = base
@@ -165,9 +167,9 @@ class _Runs:
         ).run()
 
 
-def _trips(instructions: float, of_one: float) -> int:
+def _trips(instructions: float, of_one: float, least: int) -> int:
     """Return how many trips of so many instructions each make up so many in all."""
-    return max(_LEAST_TRIPS, min(_MOST_TRIPS, round(instructions / max(of_one, 1))))
+    return max(least, min(_MOST_TRIPS, round(instructions / max(of_one, 1))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,10 +82,11 @@ class _Partition:
 
     def in_turn(self) -> list[int]:
         """Return the warps, from the one that issued last."""
-        if self.last not in self.warps:
-            return self.warps
-        place = self.warps.index(self.last)
-        return self.warps[place:] + self.warps[:place]
+        warps = self.warps
+        if self.last not in warps or warps[0] == self.last:
+            return warps
+        place = warps.index(self.last)
+        return warps[place:] + warps[:place]
 
     def operands_at(self, op: Operation) -> float:
         """Return when the register banks are no more than a cycle behind."""
@@ -163,10 +164,13 @@ class Sm:
             return partition.until
         soonest = _NEVER
         full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
+        warps = self._warps
         for number in partition.in_turn():
-            warp = self._warps[number]
-            if warp.ready > now:
-                soonest = min(soonest, warp.ready)
+            warp = warps[number]
+            ready = warp.ready
+            if ready > now:
+                if ready < soonest:
+                    soonest = ready
                 continue
             op = self._operations[self._path[warp.at]]
             taken = full.get(op.pipe) or self._taken_until(now, partition, op.pipe)
