@@ -105,6 +105,7 @@ CASES: dict[str, Callable[[list], Exact]] = {
     "stencil_2d": stencil,
     "transpose_naive": transpose,
     "transpose_tiled": transpose,
+    "transpose_unpadded": transpose,
 }
 
 

@@ -69,7 +69,7 @@ def simulated(each: Probe, artifact: Artifact, warps: int, steps: int) -> float:
     ("name", "warps", "tolerance"),
     [
         ("chain-bar", 32, 0.03),  # 2.4
-        ("stream-lds32-unit", 16, 0.03),  # 1.0
+        ("stream-lds32-unit", 16, 0.07),  # 1.0
         ("stream-lds64-unit", 16, 0.03),  # 2.0
         ("stream-lds128-unit", 16, 0.03),  # 4.0
         ("stream-ldg32-l1-column4096", 8, 0.01),  # 32: all lines in one set of tags

@@ -40,7 +40,8 @@ def test_the_pipe_of_an_opcode(text: str, pipe: str) -> None:
     [
         ("FFMA R8, R4.reuse, R5, R8", [[4], [5], [8]]),
         ("FFMA R8, R4, 2, RZ", [[4], [], []]),
-        ("IADD3 R0, P0, PT, R2, R3, R6", [[], [], [2], [3], [6]]),
+        ("IADD3 R0, P0, PT, R2, R3, R6", [[2], [3], [6]]),
+        ("ISETP.GE.AND P0, PT, R34, R5, PT", [[34], [5]]),
         ("LDG.E.128 R4, desc[UR4][R2.64+0x10]", [[2, 3]]),
         ("STG.E.128 desc[UR4][R2.64], R8", [[2, 3], [8, 9, 10, 11]]),
         ("STS.64 [R5+0x20], R8", [[5], [8, 9]]),
