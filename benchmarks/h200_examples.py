@@ -68,8 +68,9 @@ def is_right(name: str, ready: Prepared, args: list[Argument]) -> bool:
         source, result = given[0], args[1]
         return np.array_equal(np.asarray(result), np.asarray(source).T)
     emulate(ready.artifact, ready.launch, given)
+    # Approximations (rsqrt, __expf) may differ by what the ISA allows, and sums of them add up.
     return all(
-        np.allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+        np.allclose(ours, theirs, rtol=1e-4, atol=1e-4 * float(np.abs(theirs).max()))
         for ours, theirs in zip(args, given, strict=True)
         if isinstance(ours, np.ndarray)
     )
