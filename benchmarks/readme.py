@@ -34,6 +34,7 @@ MEASURED = "ladder_nvidia_h200.json"
 RATES = "emulator_cpu.json"
 RATES_SCHEMA = 1
 ERRORS = "model_errors.json"
+EXAMPLES = "model_examples.json"
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -181,6 +182,49 @@ def emulator_rates(results: Path) -> list[str]:
     ]
 
 
+def transposes(results: Path) -> list[str]:
+    """Return the three transposes of the README, modelled and measured, as Markdown."""
+    found = {each["name"]: each for each in _examples(results)}
+    rows: list[list[str]] = []
+    before: dict[str, float] = {}
+    for name in ("transpose_naive", "transpose_unpadded", "transpose_tiled"):
+        now = {kind: found[f"{name}_8192"][f"{kind}_s"] for kind in ("modelled", "measured")}
+        gains = [f"{before[kind] / now[kind]:.2f}x" if before else "" for kind in now]
+        times = [f"{1e6 * now[kind]:.0f} us" for kind in now]
+        rows.append([f"`{name}`", times[0], gains[0], times[1], gains[1]])
+        before = now
+    heads = ["8192 x 8192, H200", "modelled", "gain", "measured", "gain"]
+    return [
+        *_markdown(heads, rows),
+        "",
+        f"(`benchmarks/results/{EXAMPLES}`; measured, with a cold L2, by",
+        "`benchmarks/h200_examples.py`)",
+    ]
+
+
+def model_examples(results: Path) -> list[str]:
+    """Return every example, modelled and measured, as Markdown."""
+    rows = [
+        [
+            each["name"],
+            f"{1e6 * each['modelled_s']:.1f}",
+            f"{1e6 * each['measured_s']:.1f}",
+            f"{each['modelled_s'] / each['measured_s']:.2f}",
+        ]
+        for each in _examples(results)
+    ]
+    return _markdown(["example, H200", "modelled us", "measured us", "ratio"], rows)
+
+
+def _examples(results: Path) -> list[dict[str, Any]]:
+    path = results / EXAMPLES
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["examples"]
+    except (OSError, ValueError, KeyError) as error:
+        raise TilewrightError(f"cannot read {path}: {error}") from error
+    return found
+
+
 def model_errors(results: Path) -> list[str]:
     """Return the time model's errors by group of kernels, as Markdown."""
     file = _read_errors(results / ERRORS)
@@ -252,8 +296,13 @@ TABLES: Mapping[str, Table] = {
     "ladder": emulated_ladder,
     "h200": h200_ladder,
     "emulator": emulator_rates,
+    "transposes": transposes,
 }
-MODEL_TABLES: Mapping[str, Table] = {"errors": model_errors, "stalls": model_stalls}
+MODEL_TABLES: Mapping[str, Table] = {
+    "errors": model_errors,
+    "stalls": model_stalls,
+    "examples": model_examples,
+}
 
 
 if __name__ == "__main__":
