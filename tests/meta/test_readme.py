@@ -116,5 +116,5 @@ def test_markers_that_do_not_pair_up_are_refused(
 ) -> None:
     readme.write_text(TEXT.replace(old, new), encoding="utf-8")
     assert tool.main([], readme) == 2
-    assert "expected each of ladder, h200, emulator once" in capsys.readouterr().err
+    assert "expected each of ladder, h200, emulator, transposes once" in capsys.readouterr().err
     assert readme.read_text(encoding="utf-8") == TEXT.replace(old, new)
