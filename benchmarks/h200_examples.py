@@ -100,7 +100,7 @@ def measure(name: str, spec: LaunchSpec) -> dict[str, object]:
         )[name]
     return {
         "name": name,
-        "launch": spec.to_json(),
+        "launch": spec.to_json() | {"source": f"examples/{Path(spec.source).name}"},
         "registers": kernel.registers,
         "right": right,
         "timing": asdict(timing),
