@@ -6,32 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-
-VARIABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "TILEWRIGHT_CACHE_DIR": (
-            "folder of the compile cache; unset or empty: the user's cache folder; "
-            "0: nothing is kept on disk"
-        ),
-        "TILEWRIGHT_NVCC": (
-            "nvcc for programs whose device half NVRTC refuses; unset or empty: the one on PATH, "
-            "then CUDA_HOME's; 0: none"
-        ),
-        "CUDA_HOME": "an installed CUDA toolkit, asked where no wheel has a header or a tool",
-        "CUDA_PATH": "the same, read where CUDA_HOME is unset",
-        "NVIDIA_TF32_OVERRIDE": "cuBLAS's own; 1 makes it round float32 to TF32: not measured then",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the environment says.
 
-    `cache_dir` is None where nothing may be kept on disk; `cuda_home` is None where unset.
-    `nvcc` is the program that was named, "never" where none may be used, None where unset.
-    `tf32_forced` says that cuBLAS rounds float32 to TF32 whatever its math mode.
+    `cache_dir`, from TILEWRIGHT_CACHE_DIR: the folder of the compile cache; unset or empty: the
+    user's cache folder; 0: None, nothing is kept on disk.
+    `cuda_home`, from CUDA_HOME or else CUDA_PATH: an installed CUDA toolkit, asked where no wheel
+    has a header or a tool; None where unset.
+    `tf32_forced`, from NVIDIA_TF32_OVERRIDE, which is cuBLAS's own: with 1 it rounds float32 to
+    TF32 whatever its math mode, and is not measured.
+    `nvcc`, from TILEWRIGHT_NVCC: the nvcc for programs whose device half NVRTC refuses; unset or
+    empty: None, the one on PATH, then CUDA_HOME's; 0: "never".
     """
 
     cache_dir: Path | None

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.output import JsonOption, check_json, output_json, print_note, print_table
-from tilewright.errors import LaunchError, ProblemError, TilewrightError, UnsupportedError
+from tilewright.errors import LaunchError, TilewrightError, UnsupportedError
 
 if TYPE_CHECKING:
     from tilewright.bench.explained import Explained, StaticHalf
     from tilewright.launchfile import LaunchSpec
-    from tilewright.problem import Problem
 
 _SOURCES = (".cu", ".cuh", ".ptx")
 _DEFAULT_SIZE = 4096
@@ -121,26 +120,13 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
 def _rung(name: str, sizes: dict[str, int | None], gpu: str | None, tries: int | None) -> Explained:
     from tilewright.bench.explained import explain_rung
     from tilewright.bench.trials import MOST_TRIED
+    from tilewright.cli.sizes import problem_named
     from tilewright.gpus import gpu as find_gpu
     from tilewright.kernels import rung
     from tilewright.launchfile import DEFAULT_GPU
 
     chosen, many = find_gpu(gpu or DEFAULT_GPU), MOST_TRIED if tries is None else tries
-    return explain_rung(rung(name), _problem(sizes), chosen, tries=many)
-
-
-def _problem(sizes: dict[str, int | None]) -> Problem:
-    from tilewright.problem import Problem
-
-    each = {name: value for name, value in sizes.items() if name != "size" and value is not None}
-    size = sizes["size"]
-    if size is not None and each:
-        raise ProblemError(f"--size {size} sets m, n and k: leave --{' --'.join(each)} out")
-    if each and len(each) < 3:
-        missing = ", ".join(f"--{name}" for name in "mnk" if name not in each)
-        raise ProblemError(f"give --m, --n and --k together: {missing} is missing")
-    whole = _DEFAULT_SIZE if size is None else size
-    return Problem(m=each.get("m", whole), n=each.get("n", whole), k=each.get("k", whole))
+    return explain_rung(rung(name), problem_named(sizes, _DEFAULT_SIZE), chosen, tries=many)
 
 
 def _spec(

@@ -17,12 +17,11 @@ from tilewright.cli.output import (
     print_note,
     print_table,
 )
-from tilewright.errors import ProblemError, TilewrightError
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from tilewright.bench.ladder import Step, Target, Watch
     from tilewright.kernels import Rung
-    from tilewright.problem import Problem
 
 _BACKENDS = ("auto", "emulator", "device")
 
@@ -54,14 +53,15 @@ def ladder(
     check_json(json)
     if backend not in _BACKENDS:
         raise TilewrightError(f"--backend {backend!r}: choose one of {', '.join(_BACKENDS)}")
-    problem = _problem(size, m, n, k)
 
     from tilewright.bench.environment import describe_environment
-    from tilewright.bench.ladder import choose, climb
+    from tilewright.bench.ladder import CHAPTER_SIZE, choose, climb
+    from tilewright.cli.sizes import problem_named
     from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS
     from tilewright.records import records_to_json
     from tilewright.report.ladder import ladder_table
 
+    problem = problem_named({"size": size, "m": m, "n": n, "k": k}, CHAPTER_SIZE)
     chosen = _rungs(rungs)
     target = choose(gpu, backend)  # type: ignore[arg-type]
     environment = describe_environment(target.device)
@@ -84,21 +84,6 @@ def ladder(
         typer.echo(f"error: {step.record.rung} is {step.message}", err=True)
     if wrong:
         raise typer.Exit(1)
-
-
-def _problem(size: int | None, m: int | None, n: int | None, k: int | None) -> Problem:
-    """Return the problem that the options name."""
-    from tilewright.bench.ladder import CHAPTER_SIZE
-    from tilewright.problem import Problem
-
-    given = {name: v for name, v in (("m", m), ("n", n), ("k", k)) if v is not None}
-    if size is not None and given:
-        raise ProblemError(f"--size {size} sets m, n and k: leave --{' --'.join(given)} out")
-    if given and len(given) < 3:
-        missing = ", ".join(f"--{name}" for name in "mnk" if name not in given)
-        raise ProblemError(f"give --m, --n and --k together: {missing} is missing")
-    each = CHAPTER_SIZE if size is None else size
-    return Problem(m=given.get("m", each), n=given.get("n", each), k=given.get("k", each))
 
 
 def _rungs(names: str | None) -> list[Rung]:

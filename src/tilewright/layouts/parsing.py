@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from tilewright.errors import LayoutError
 from tilewright.layouts.composition import Tiler
@@ -12,6 +13,7 @@ from tilewright.layouts.swizzle import AnyLayout, ComposedLayout, Swizzle
 
 _SWIZZLES = ("Sw<", "S<")
 _THEN = ("o", "∘")
+_Read = TypeVar("_Read")
 
 
 def parse(text: str) -> AnyLayout:
@@ -27,10 +29,7 @@ def parse(text: str) -> AnyLayout:
     Raises:
         LayoutError: text that is no layout, with a caret under the character.
     """
-    reader = _Reader(text)
-    layout = reader.any_layout()
-    reader.end()
-    return layout
+    return _whole(text, _Reader.any_layout)
 
 
 def parse_layout(text: str) -> Layout:
@@ -42,10 +41,7 @@ def parse_layout(text: str) -> Layout:
     Raises:
         LayoutError: text that is no such layout, with a caret under the character.
     """
-    reader = _Reader(text)
-    layout = reader.layout()
-    reader.end()
-    return layout
+    return _whole(text, _Reader.layout)
 
 
 def parse_tiler(text: str) -> Tiler:
@@ -57,10 +53,7 @@ def parse_tiler(text: str) -> Tiler:
     Raises:
         LayoutError: text that is no tiler, with a caret under the character.
     """
-    reader = _Reader(text)
-    tiler = reader.tiler()
-    reader.end()
-    return tiler
+    return _whole(text, _Reader.tiler)
 
 
 def parse_swizzle(text: str) -> Swizzle:
@@ -72,10 +65,15 @@ def parse_swizzle(text: str) -> Swizzle:
     Raises:
         LayoutError: text that is no swizzle, with a caret under the character.
     """
+    return _whole(text, _Reader.swizzle)
+
+
+def _whole(text: str, read: Callable[[_Reader], _Read]) -> _Read:
+    """Read one thing that takes up all of a text."""
     reader = _Reader(text)
-    swizzle = reader.swizzle()
+    found = read(reader)
     reader.end()
-    return swizzle
+    return found
 
 
 class _Reader:

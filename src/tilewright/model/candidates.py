@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.gpus import Gpu, Occupancy, hint
 from tilewright.gpus.hint import leaner
@@ -89,50 +90,65 @@ def _spills(profile: Profile) -> Iterator[Candidate]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Waste:
+    """Sectors or wavefronts above the ideal: the line with most, and shares of all there are."""
+
+    worst: LineCounts
+    of_worst: float
+    of_all: float
+
+
+def _waste(summary: Summary, unit: Literal["sectors", "wavefronts"]) -> _Waste | None:
+    """Return what is wasted of a unit, None where no line's part is worth a word."""
+
+    def excess(line: LineCounts) -> int:
+        return max(int(getattr(line, unit) - getattr(line, f"ideal_{unit}")), 0)
+
+    everything = sum(getattr(line, unit) for line in summary.lines)
+    worst = max(summary.lines, key=excess, default=None)
+    if worst is None or excess(worst) <= _WORTH * everything:
+        return None
+    wasted = sum(excess(line) for line in summary.lines)
+    return _Waste(worst, excess(worst) / everything, wasted / everything)
+
+
 def _sectors(summary: Summary) -> Iterator[Candidate]:
-    everything = sum(line.sectors for line in summary.lines)
-    wasting = [line for line in summary.lines if line.sectors > line.ideal_sectors]
-    if not everything or not wasting:
+    waste = _waste(summary, "sectors")
+    if waste is None:
         return
-    worst = max(wasting, key=lambda line: line.sectors - line.ideal_sectors)
-    excess = worst.sectors - worst.ideal_sectors
-    if excess <= _WORTH * everything:
-        return
+    worst = waste.worst
     needed = worst.ideal_sectors / worst.global_requests
     yield Candidate(
         kind="coalescing",
         text=(
             f"{_name(worst)} moves {worst.sectors_per_request:.3g} sectors a request where "
-            f"{needed:.3g} would do ({excess / everything:.0%} of all sectors are excess): let "
+            f"{needed:.3g} would do ({waste.of_worst:.0%} of all sectors are excess): let "
             "the threads of a warp touch neighbouring addresses, or stage through shared memory"
         ),
         place=_name(worst),
         stalls=frozenset({"lg_throttle", "long_scoreboard", "drain"}),
-        share=sum(line.sectors - line.ideal_sectors for line in wasting) / everything,
+        share=waste.of_all,
         change=coalesced,
     )
 
 
 def _wavefronts(summary: Summary) -> Iterator[Candidate]:
-    everything = sum(line.wavefronts for line in summary.lines)
-    wasting = [line for line in summary.lines if line.wavefronts > line.ideal_wavefronts]
-    if not everything or not wasting:
+    waste = _waste(summary, "wavefronts")
+    if waste is None:
         return
-    worst = max(wasting, key=lambda line: line.wavefronts - line.ideal_wavefronts)
-    excess = worst.wavefronts - worst.ideal_wavefronts
-    if excess <= _WORTH * everything:
-        return
+    worst = waste.worst
     needed = worst.ideal_wavefronts / worst.shared_requests
     yield Candidate(
         kind="bank conflicts",
         text=(
             f"{_name(worst)} takes {worst.wavefronts_per_request:.3g} passes through the banks a "
-            f"request where {needed:.3g} would do ({excess / everything:.0%} of all wavefronts are "
+            f"request where {needed:.3g} would do ({waste.of_worst:.0%} of all wavefronts are "
             "conflicts): pad or swizzle the tile, or read it in another order"
         ),
         place=_name(worst),
         stalls=frozenset({"mio_throttle", "short_scoreboard", "barrier"}),
-        share=sum(line.wavefronts - line.ideal_wavefronts for line in wasting) / everything,
+        share=waste.of_all,
         change=without_conflicts,
     )
 
