@@ -21,7 +21,7 @@ from pathlib import Path
 from counter_cases.record import Record
 
 from tilewright.bench.environment import describe_environment
-from tilewright.bench.explain import profile_rung, rung_launch
+from tilewright.bench.profiling import profile_rung, rung_launch
 from tilewright.bench.timing_model import estimate_launch
 from tilewright.errors import TilewrightError
 from tilewright.gpus import gpu

@@ -15,7 +15,7 @@ from pathlib import Path
 from h200_examples import specs
 
 from tilewright.bench.environment import describe_environment
-from tilewright.bench.explained import explain_kernel
+from tilewright.bench.explain import explain_kernel
 from tilewright.emulator.prepare import prepare_launch
 from tilewright.errors import TilewrightError
 from tilewright.records import write_json

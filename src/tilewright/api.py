@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tilewright.bench.explained import SAMPLED_BLOCKS, Explained, explain_kernel
+from tilewright.bench.explain import SAMPLED_BLOCKS, Explained, explain_kernel
 from tilewright.emulator import run
 from tilewright.emulator.prepare import prepare
 from tilewright.errors import LaunchError

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.bench.explain import profile_kernel, profile_rung
+from tilewright.bench.profiling import profile_kernel, profile_rung
 from tilewright.errors import LaunchError
 from tilewright.gpus import gpu
 from tilewright.kernels import Tile

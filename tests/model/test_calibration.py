@@ -15,7 +15,7 @@ import pytest
 from calibration_probes import PROBES, UNROLL, Probe
 from small_programs import H200
 
-from tilewright.bench.explain import profile_kernel
+from tilewright.bench.profiling import profile_kernel
 from tilewright.launch import Launch
 from tilewright.model.operations import operations
 from tilewright.model.path import typical_path

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from small_programs import function, profile
 
-from tilewright.bench.explain import profile_rung
+from tilewright.bench.profiling import profile_rung
 from tilewright.gpus import gpu
 from tilewright.kernels import RUNGS
 from tilewright.model.path import typical_path

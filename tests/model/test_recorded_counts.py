@@ -12,7 +12,7 @@ from counter_cases.record import NAME, Record, Recorded
 
 from tilewright.accesses import PtxCounts
 from tilewright.bench.classes import block_classes
-from tilewright.bench.explain import profile_kernel
+from tilewright.bench.profiling import profile_kernel
 from tilewright.emulator.counting import count_lines
 from tilewright.model.binding import bind
 from tilewright.model.profile import Profile

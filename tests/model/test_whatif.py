@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.bench.explain import profile_kernel
+from tilewright.bench.profiling import profile_kernel
 from tilewright.bench.timing_model import launch_case
 from tilewright.gpus import gpu, occupancy
 from tilewright.launch import Argument, Launch, dim3

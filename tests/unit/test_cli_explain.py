@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tilewright.bench.explained import spread
+from tilewright.bench.explain import spread
 from tilewright.cli import app
 from tilewright.launch import Launch
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.bench.classes import BlockClass, block_classes
-from tilewright.bench.explain import profile_classes
+from tilewright.bench.profiling import profile_classes
 from tilewright.bench.provenance import CHECKED_PROVENANCE, counter_provenance
 from tilewright.bench.timing_model import estimate_launch
 from tilewright.bench.verify import Region, Verification, check, whole

@@ -1,101 +1,237 @@
-"""A kernel explained: run on the CPU and counted, its counts put on the machine code."""
+"""One launch explained: what `tilewright explain` and `tilewright.explain` give."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
-import numpy as np
-
-from tilewright.accesses import PtxCounts
-from tilewright.bench.classes import BlockClass, block_classes
-from tilewright.emulator.counting import count_lines
-from tilewright.errors import LaunchError
-from tilewright.gpus import Gpu
-from tilewright.kernels import Rung, Tile
+from tilewright.bench.profiling import profile_kernel, profile_rung, rung_launch
+from tilewright.bench.timing_model import launch_case
+from tilewright.bench.trials import MOST_TRIED, try_others
+from tilewright.emulator.prepare import Prepared
+from tilewright.errors import UnsupportedError
+from tilewright.gpus import Gpu, Occupancy, occupancy
+from tilewright.kernels import Rung
 from tilewright.launch import Argument, Launch
-from tilewright.model.binding import bind
+from tilewright.model.advice import Asked, Suggestion, advise
+from tilewright.model.estimate import Estimate
 from tilewright.model.profile import Profile
-from tilewright.model.widths import images
+from tilewright.model.roofline import Roofline, roofline
+from tilewright.model.static import MachineCode, machine_code
+from tilewright.model.summary import Summary, summarize
+from tilewright.model.whatif import COMPARING
 from tilewright.problem import Problem
-from tilewright.toolchain import Artifact, compile_cuda
+from tilewright.toolchain import Artifact
+from tilewright.toolchain.assembler import with_machine_code
+from tilewright.toolchain.control import control_codes
+
+# Blocks that are run where a launch has more; their counts then stand for all.
+SAMPLED_BLOCKS = 256
 
 
-def profile_kernel(
-    artifact: Artifact,
-    launch: Launch,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What there is to say of one launch.
+
+    `sources` are the texts of the source files, by the names that line information gives them.
+    `estimate` is the time model's answer and `roofline` where that puts the launch, None where it
+    was not asked; `suggestions` say what to change first, at most three.
+    """
+
+    profile: Profile
+    summary: Summary
+    gpu: Gpu
+    occupancy: Occupancy
+    sources: Mapping[str, str]
+    estimate: Estimate | None = None
+    roofline: Roofline | None = None
+    suggestions: tuple[Suggestion, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        p = self.profile
+        return {
+            "kernel": p.kernel,
+            "gpu": self.gpu.name,
+            "arch": p.arch,
+            "grid": list(p.launch.grid),
+            "block": list(p.launch.block),
+            "shared_bytes": p.launch.shared_bytes,
+            "blocks_run": p.blocks_run,
+            "registers": p.registers,
+            "spill_bytes": p.spill_bytes,
+            "estimate": None if self.estimate is None else asdict(self.estimate),
+            **self.summary.to_json(),
+            "occupancy": self.occupancy.to_json(),
+            "provenance": dict(p.provenance),
+            "gaps": list(p.gaps),
+            "roofline": None if self.roofline is None else self.roofline.to_json(),
+            "suggestions": [each.to_json() for each in self.suggestions],
+        }
+
+
+def explain_kernel(
+    ready: Prepared,
     args: Sequence[Argument],
     *,
-    sample: Sequence[int] | None = None,
-) -> Profile:
-    """Run a kernel and return its counts by machine instruction. Arrays in `args` are written.
+    blocks: int | None = SAMPLED_BLOCKS,
+    folders: Sequence[str | Path] = (),
+    timed: bool = True,
+) -> Explained:
+    """Run a prepared launch and explain it. Arrays in `args` are written.
 
-    `sample` are the blocks to run, whose counts then stand for all; None runs all.
-
-    Raises:
-        UnsupportedError: an artifact without machine code, or an instruction that the emulator
-            lacks.
-        LaunchError: an empty sample, or arguments that do not fit the kernel.
-        EmulationError: a fault of the kernel.
-    """
-    if sample is not None and not len(sample):
-        raise LaunchError("sample is empty: name at least one block to run, or None for all")
-    found = images(artifact)
-    counts = count_lines(artifact, launch, args, widths=found.widths(), sample=sample)
-    whole = counts.scaled(launch.blocks)
-    sampled = counts.blocks < launch.blocks
-    return bind(artifact, found, whole, launch, blocks_run=counts.blocks, sampled=sampled)
-
-
-def profile_rung(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = None) -> Profile:
-    """Return the counts of a rung by machine instruction, exactly: from one block of each class.
+    `blocks` is how many blocks to run at most, spread over the grid; None runs all. `folders` are
+    where the source and its includes are, to show their lines. `timed` asks the time
+    model too.
 
     Raises:
-        TileError: the rung cannot run with the tile.
-        CompileError: the kernel does not compile for the GPU.
+        UnsupportedError: an instruction that the emulator lacks.
+        ToolchainError: PTX, and nothing to assemble it with.
+        LaunchError: arguments that do not fit the kernel.
+        EmulationError: a fault of the kernel, with its source line, block and thread.
     """
-    artifact, launch, args = rung_launch(rung, problem, gpu, tile)
-    classes = block_classes(rung, problem, tile or rung.tile_for(gpu.name))
-    return profile_classes(artifact, launch, args, classes)
+    sample = spread(ready.launch, blocks)
+    artifact = assembled(ready)
+    profile = profile_kernel(artifact, ready.launch, args, sample=sample)
+    text = artifact.source or artifact.ptx
+    told = _explained(profile, ready.gpu, artifact, text, folders)
+    return _timed(told, artifact, args) if timed else _advised(told)
 
 
-def profile_classes(
+def explain_rung(
+    rung: Rung, problem: Problem, gpu: Gpu, *, timed: bool = True, tries: int = MOST_TRIED
+) -> Explained:
+    """Explain a rung of the ladder on a problem, exactly, and try what else could be launched.
+
+    `tries` is how many others are tried: the next rung, then other tiles. Raises what
+    `profile_rung` does.
+    """
+    profile = profile_rung(rung, problem, gpu)
+    artifact, _, args = rung_launch(rung, problem, gpu)
+    told = _explained(profile, gpu, artifact, artifact.source, rung.include_dirs)
+    return _timed(told, artifact, args, (rung, problem, tries)) if timed else _advised(told)
+
+
+def _advised(told: Explained) -> Explained:
+    found = advise(told.profile, told.summary, told.gpu, told.occupancy)
+    return replace(told, suggestions=found)
+
+
+def _timed(
+    told: Explained,
     artifact: Artifact,
-    launch: Launch,
     args: Sequence[Argument],
-    classes: Sequence[BlockClass],
-) -> Profile:
-    """Return the counts of a launch whose blocks fall into classes that count alike, exactly.
-
-    Arrays in `args` are written.
-    """
-    found = images(artifact)
-    widths = found.widths()
-    parts = [
-        count_lines(artifact, launch, args, widths=widths, sample=[each.first]).times(each.count)
-        for each in classes
-    ]
-    whole = reduce(PtxCounts.joined, parts)
-    return bind(artifact, found, whole, launch, blocks_run=len(classes))
-
-
-def rung_launch(
-    rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = None
-) -> tuple[Artifact, Launch, tuple[Argument, ...]]:
-    """Return a rung compiled for a GPU, with its launch and operands of zeros."""
-    chosen = tile or rung.tile_for(gpu.name)
-    artifact = compile_cuda(
-        rung.source,
-        rung.expression(chosen),
-        arch=gpu.require_arch(),
-        include_dirs=rung.include_dirs,
+    of: tuple[Rung, Problem, int] | None = None,
+) -> Explained:
+    """Add what the time model says; of a rung, with other tiles tried."""
+    profile, gpu = told.profile, told.gpu
+    case = launch_case(artifact, profile.launch, args, profile, gpu)
+    modelled, rough = case.estimate(), case.estimate(effort=COMPARING)
+    asked = Asked(case=case, estimate=modelled, rough=rough)
+    tried = try_others(of[0], of[1], asked, of[2]) if of is not None else []
+    found = advise(profile, told.summary, gpu, told.occupancy, asked=asked, tried=tried)
+    return replace(
+        told,
+        estimate=modelled,
+        roofline=roofline(case, modelled.seconds),
+        suggestions=found,
     )
-    return artifact, rung.launch(problem, chosen), _operands(rung, problem)
 
 
-def _operands(rung: Rung, problem: Problem) -> tuple[Argument, ...]:
-    """Return zeros of the problem's shape: what a rung executes does not depend on values."""
-    a = np.zeros((problem.m, problem.lda), np.float32)
-    b = np.zeros((max(problem.k, 1), problem.ldb), np.float32)
-    c = np.zeros((problem.m, problem.ldc), np.float32)
-    return rung.arguments(problem, a, b, c)
+def assembled(ready: Prepared) -> Artifact:
+    """Return the artifact with machine code: PTX that was given as such has none yet."""
+    artifact = ready.artifact
+    return artifact if artifact.cubin else with_machine_code(artifact, ready.gpu.require_arch())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticHalf:
+    """What there is to say of a launch that cannot be run here: what its machine code tells.
+
+    `reason` names the instruction that the emulator lacks, with its line.
+    """
+
+    launch: Launch
+    gpu: Gpu
+    code: MachineCode
+    occupancy: Occupancy
+    reason: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values, by the names that `Explained.to_json` has."""
+        return {
+            "kernel": self.code.kernel,
+            "gpu": self.gpu.name,
+            "arch": self.code.arch,
+            "grid": list(self.launch.grid),
+            "block": list(self.launch.block),
+            "shared_bytes": self.code.needs.shared_bytes + self.launch.shared_bytes,
+            "blocks_run": 0,
+            "not_run": self.reason,
+            "registers": self.code.needs.registers,
+            "machine_code": self.code.to_json(),
+            "occupancy": self.occupancy.to_json(),
+        }
+
+
+def static_half(ready: Prepared, error: UnsupportedError) -> StaticHalf:
+    """Return what is known of a launch without running it. Raises what `machine_code` does."""
+    code = machine_code(assembled(ready))
+    return StaticHalf(
+        launch=ready.launch,
+        gpu=ready.gpu,
+        code=code,
+        occupancy=occupancy(
+            gpu=ready.gpu,
+            threads=ready.launch.threads,
+            registers=code.needs.registers,
+            shared_bytes=code.needs.shared_bytes,
+            dynamic_shared_bytes=ready.launch.shared_bytes,
+        ),
+        reason=str(error),
+    )
+
+
+def spread(launch: Launch, most: int | None) -> list[int] | None:
+    """Return at most `most` block numbers, evenly over the grid, the last among them.
+
+    None stands for all blocks.
+    """
+    blocks = launch.blocks
+    if most is None or blocks <= most:
+        return None
+    return sorted({(blocks - 1) * i // max(most - 1, 1) for i in range(most)})
+
+
+def _explained(
+    profile: Profile, gpu: Gpu, artifact: Artifact, text: str, folders: Sequence[str | Path]
+) -> Explained:
+    name = artifact.source_name
+    summary = summarize(profile, control_codes(artifact))
+    dynamic = profile.launch.shared_bytes
+    return Explained(
+        profile=profile,
+        summary=summary,
+        gpu=gpu,
+        occupancy=occupancy(
+            gpu=gpu,
+            threads=profile.launch.threads,
+            registers=profile.registers,
+            shared_bytes=profile.shared_bytes,
+            dynamic_shared_bytes=dynamic,
+        ),
+        sources={name: text, **_texts({line.file for line in summary.lines} - {name}, folders)},
+    )
+
+
+def _texts(names: set[str], folders: Sequence[str | Path]) -> dict[str, str]:
+    """Return the texts of the files of these names that are in one of the folders."""
+    found = {}
+    for name in sorted(names):
+        for folder in folders:
+            path = Path(folder) / name
+            if path.is_file():
+                found[name] = path.read_text(encoding="utf-8", errors="replace")
+                break
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.bench.explain import profile_rung, rung_launch
+from tilewright.bench.profiling import profile_rung, rung_launch
 from tilewright.bench.timing_model import launch_case
 from tilewright.errors import LaunchError, TileError
 from tilewright.gpus import Gpu

@@ -12,7 +12,7 @@ from tilewright.cli.output import JsonOption, check_json, output_json, print_not
 from tilewright.errors import LaunchError, TilewrightError, UnsupportedError
 
 if TYPE_CHECKING:
-    from tilewright.bench.explained import Explained, StaticHalf
+    from tilewright.bench.explain import Explained, StaticHalf
     from tilewright.launchfile import LaunchSpec
 
 _SOURCES = (".cu", ".cuh", ".ptx")
@@ -118,7 +118,7 @@ def _refuse(given: Mapping[str, object], why: str) -> None:
 
 
 def _rung(name: str, sizes: dict[str, int | None], gpu: str | None, tries: int | None) -> Explained:
-    from tilewright.bench.explained import explain_rung
+    from tilewright.bench.explain import explain_rung
     from tilewright.bench.trials import MOST_TRIED
     from tilewright.cli.sizes import problem_named
     from tilewright.gpus import gpu as find_gpu
@@ -160,7 +160,7 @@ def _spec(
 
 def _file(spec: LaunchSpec, *, full: bool) -> Explained | StaticHalf:
     """Explain a launch; what the emulator lacks instructions for, from its machine code alone."""
-    from tilewright.bench.explained import SAMPLED_BLOCKS, explain_kernel, static_half
+    from tilewright.bench.explain import SAMPLED_BLOCKS, explain_kernel, static_half
     from tilewright.emulator.prepare import prepare_launch
 
     ready = prepare_launch(spec)
@@ -195,7 +195,7 @@ def _print_static(half: StaticHalf) -> None:
 
 
 def _print(explained: Explained | StaticHalf) -> None:
-    from tilewright.bench.explained import StaticHalf
+    from tilewright.bench.explain import StaticHalf
 
     if isinstance(explained, StaticHalf):
         _print_static(explained)

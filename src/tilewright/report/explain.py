@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tilewright.bench.explained import Explained
+from tilewright.bench.explain import Explained
 from tilewright.gpus import Occupancy
 from tilewright.model.summary import InnerLoop, LineCounts, Summary
 from tilewright.report.ladder import Justify, Table

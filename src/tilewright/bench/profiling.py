@@ -1,0 +1,101 @@
+"""A kernel explained: run on the CPU and counted, its counts put on the machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from tilewright.accesses import PtxCounts
+from tilewright.bench.classes import BlockClass, block_classes
+from tilewright.emulator.counting import count_lines
+from tilewright.errors import LaunchError
+from tilewright.gpus import Gpu
+from tilewright.kernels import Rung, Tile
+from tilewright.launch import Argument, Launch
+from tilewright.model.binding import bind
+from tilewright.model.profile import Profile
+from tilewright.model.widths import images
+from tilewright.problem import Problem
+from tilewright.toolchain import Artifact, compile_cuda
+
+
+def profile_kernel(
+    artifact: Artifact,
+    launch: Launch,
+    args: Sequence[Argument],
+    *,
+    sample: Sequence[int] | None = None,
+) -> Profile:
+    """Run a kernel and return its counts by machine instruction. Arrays in `args` are written.
+
+    `sample` are the blocks to run, whose counts then stand for all; None runs all.
+
+    Raises:
+        UnsupportedError: an artifact without machine code, or an instruction that the emulator
+            lacks.
+        LaunchError: an empty sample, or arguments that do not fit the kernel.
+        EmulationError: a fault of the kernel.
+    """
+    if sample is not None and not len(sample):
+        raise LaunchError("sample is empty: name at least one block to run, or None for all")
+    found = images(artifact)
+    counts = count_lines(artifact, launch, args, widths=found.widths(), sample=sample)
+    whole = counts.scaled(launch.blocks)
+    sampled = counts.blocks < launch.blocks
+    return bind(artifact, found, whole, launch, blocks_run=counts.blocks, sampled=sampled)
+
+
+def profile_rung(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = None) -> Profile:
+    """Return the counts of a rung by machine instruction, exactly: from one block of each class.
+
+    Raises:
+        TileError: the rung cannot run with the tile.
+        CompileError: the kernel does not compile for the GPU.
+    """
+    artifact, launch, args = rung_launch(rung, problem, gpu, tile)
+    classes = block_classes(rung, problem, tile or rung.tile_for(gpu.name))
+    return profile_classes(artifact, launch, args, classes)
+
+
+def profile_classes(
+    artifact: Artifact,
+    launch: Launch,
+    args: Sequence[Argument],
+    classes: Sequence[BlockClass],
+) -> Profile:
+    """Return the counts of a launch whose blocks fall into classes that count alike, exactly.
+
+    Arrays in `args` are written.
+    """
+    found = images(artifact)
+    widths = found.widths()
+    parts = [
+        count_lines(artifact, launch, args, widths=widths, sample=[each.first]).times(each.count)
+        for each in classes
+    ]
+    whole = reduce(PtxCounts.joined, parts)
+    return bind(artifact, found, whole, launch, blocks_run=len(classes))
+
+
+def rung_launch(
+    rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = None
+) -> tuple[Artifact, Launch, tuple[Argument, ...]]:
+    """Return a rung compiled for a GPU, with its launch and operands of zeros."""
+    chosen = tile or rung.tile_for(gpu.name)
+    artifact = compile_cuda(
+        rung.source,
+        rung.expression(chosen),
+        arch=gpu.require_arch(),
+        include_dirs=rung.include_dirs,
+    )
+    return artifact, rung.launch(problem, chosen), _operands(rung, problem)
+
+
+def _operands(rung: Rung, problem: Problem) -> tuple[Argument, ...]:
+    """Return zeros of the problem's shape: what a rung executes does not depend on values."""
+    a = np.zeros((problem.m, problem.lda), np.float32)
+    b = np.zeros((max(problem.k, 1), problem.ldb), np.float32)
+    c = np.zeros((problem.m, problem.ldc), np.float32)
+    return rung.arguments(problem, a, b, c)
