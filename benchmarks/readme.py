@@ -19,9 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.bench.baselines import BASELINES
+from tilewright.bench.results import read_bench, summaries
 from tilewright.errors import TilewrightError
 from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS
 from tilewright.records import LadderRecord, read_records
+from tilewright.report.bench import baselines_of
 from tilewright.report.ladder import ladder_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +38,7 @@ RATES = "emulator_cpu.json"
 RATES_SCHEMA = 1
 ERRORS = "model_errors.json"
 EXAMPLES = "model_examples.json"
+BENCHES = "bench_*_nvidia_h200.json"
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -150,6 +154,31 @@ def _measured(at: Mapping[tuple[str, int], LadderRecord], rung: str, size: int) 
     if record is None or not record.verified or record.measured_gflops is None:
         raise TilewrightError(f"{MEASURED} has no right, timed {rung} at {size}: measure it again")
     return record.measured_gflops
+
+
+def bench_suites(results: Path) -> list[str]:
+    """Return each suite's means and lowest ratios beside each baseline, as Markdown."""
+    files = [read_bench(path) for path in sorted(results.glob(BENCHES))]
+    if not files:
+        raise TilewrightError(f"no {BENCHES} in {results}: run benchmarks/h200_bench.py")
+    names = [n for n in BASELINES if any(n in baselines_of(f.records) for f in files)]
+    rows = []
+    for file in files:
+        found = {name: summaries(file.records, other=name) for name in names}
+        for suite in dict.fromkeys(record.suite for record in file.records):
+            cells = [next((s for s in found[n] if s.suite == suite), None) for n in names]
+            count = sum(record.suite == suite for record in file.records)
+            shown = [f"{s.mean:.2f} ({s.worst:.2f})" if s else "-" for s in cells]
+            rows.append([suite, str(count), *shown])
+    env = files[0].environment
+    labels = {run.contender: run.label for f in files for r in f.records for run in r.runs}
+    return [
+        "How many times faster than each, in geometric mean (and on the worst case), on an H200 in",
+        f"float32 (`benchmarks/results/{BENCHES}`, {env.date[:10]}, driver {env.driver}, "
+        f"{'; '.join(labels[name] for name in names)}):",
+        "",
+        *_markdown(["suite", "cases", *names], rows),
+    ]
 
 
 def emulator_rates(results: Path) -> list[str]:

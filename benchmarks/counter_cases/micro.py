@@ -24,7 +24,8 @@ class Micro:
     """REPEATS accesses of one warp.
 
     Units: `unit` and `start` are bytes: lane t's address is base + start + index[t] · unit, the
-    base a multiple of 1024 in shared and of 256 in global memory.
+    base a multiple of 1024 in shared and of 256 in global memory. Each repetition moves on by
+    `step` bytes.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Micro:
     unit: int
     start: int = 0
     mask: int = ALL
+    step: int = 0
 
     def offsets(self) -> list[int]:
         """Offsets of the 32 lanes from the base, in bytes."""
@@ -50,8 +52,8 @@ class Micro:
     def arguments(self) -> list[Argument]:
         """Return fresh arguments, in the order of the kernels' parameters."""
         table = np.array(self.index, np.uint8).view(np.uint64)
-        data = np.zeros((max(self.offsets()) + 1024) // 4, np.uint32)
-        numbers = (np.uint32(n) for n in (self.mask, self.unit, self.start, 0))
+        data = np.zeros((max(self.offsets()) + REPEATS * self.step + 1024) // 4, np.uint32)
+        numbers = (np.uint32(n) for n in (self.mask, self.unit, self.start, self.step))
         return [*table, *numbers, data, np.zeros(32, np.uint32)]
 
     def to_json(self) -> dict[str, object]:
@@ -63,7 +65,7 @@ class Micro:
             "unit": self.unit,
             "start": self.start,
             "mask": self.mask,
-        }
+        } | ({"step": self.step} if self.step else {})
 
     @classmethod
     def from_json(cls, name: str, data: Mapping[str, Any]) -> Micro:

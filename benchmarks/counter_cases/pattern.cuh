@@ -1,8 +1,8 @@
 // What all of these kernels share: one warp makes REPEATS accesses whose addresses are data.
 //
 // A lane's offset is its index, one byte of a table of 32 that comes in four parameters (so that no
-// other memory access is counted), times `unit` bytes. Each repetition moves on by `step`, which is
-// 0 when it runs: the compiler cannot know, and so can neither join the accesses nor drop them.
+// other memory access is counted), times `unit` bytes. Each repetition moves on by `step`, which the
+// compiler cannot know, and so can neither join the accesses nor drop them; it is 0 in most cases.
 #pragma once
 
 constexpr int REPEATS = 16;

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Space: TypeAlias = Literal["global", "shared", "local", "constant"]
-Way: TypeAlias = Literal["load", "store", "atomic"]
+Way: TypeAlias = Literal["load", "store", "atomic", "copy"]
 Integers: TypeAlias = "npt.NDArray[np.int64]"
 
 
@@ -70,7 +70,8 @@ class PtxCounts:
     Warps that executed the same are one row: `weights` says how many there are. `lines` are the
     lines of all instructions; `executed` and `threads` say how often a warp, and its threads,
     came to each, and `parted` how often the branch of a line sent its lanes different ways (to
-    n places: n - 1 times).
+    n places: n - 1 times). `unsure` are the lines whose costs follow a rule that no reading of
+    the profiler has tested.
 
     Shapes: lines [n]; weights, lanes [warps]; executed, threads, parted [warps, n]. `lanes` are the
     threads that a warp has (32, fewer in the last warp of a block).
@@ -84,6 +85,7 @@ class PtxCounts:
     parted: Integers
     accesses: Mapping[AccessKey, AccessSums] = field(default_factory=dict)
     blocks: int
+    unsure: frozenset[int] = frozenset()
 
     def joined(self, other: PtxCounts) -> PtxCounts:
         """Return the counts of both runs of one kernel."""
@@ -99,6 +101,7 @@ class PtxCounts:
             parted=np.concatenate([self.parted, other.parted]),
             accesses=accesses,
             blocks=self.blocks + other.blocks,
+            unsure=self.unsure | other.unsure,
         )
 
     def scaled(self, blocks: int) -> PtxCounts:

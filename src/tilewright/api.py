@@ -101,9 +101,10 @@ def explain(
 ) -> Explained:
     """Run a CUDA kernel on the CPU and say what a profiler would count of it, and where.
 
-    The parameters are those of `emulate`, but that `blocks` is how many blocks to run at most,
-    spread over the grid, whose counts then stand for all; None runs all. `timed` asks the time
-    model how long the launch takes. PTX is assembled by nvJitLink, where that is installed.
+    The parameters are those of `emulate`, but that `blocks` is how many blocks to run at most
+    (fewer where they are long), spread over the grid, whose counts then stand for all; None runs
+    all. `timed` asks the time model how long the launch takes. PTX is assembled by nvJitLink, where
+    that is installed.
 
     Returns:
         Counters, inner loops and source lines (`.summary`), every machine instruction with its

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import LaunchError
-from tilewright.launch import Argument
+from tilewright.launch import Argument, Struct
 
 POINTER_BYTES = 8
 
@@ -22,7 +22,8 @@ def check_arguments(
     """Return `args` as arguments that can be launched with, or say what to change.
 
     An array is device memory: the kernel gets its address and writes it in place, so it must be
-    C-contiguous and writable. A numpy scalar is passed by value, its dtype giving the width.
+    C-contiguous and writable. A numpy scalar is passed by value, its dtype giving the width; so is
+    a `Struct`.
     `param_sizes` are the kernel's parameters in bytes; None where they are not known.
 
     Raises:
@@ -42,6 +43,8 @@ def check_arguments(
             _check_array(arg, size, where)
         elif isinstance(arg, np.generic):
             _check_scalar(arg, size, where)
+        elif isinstance(arg, Struct):
+            _check_struct(arg, size, where)
         else:
             raise LaunchError(f"{where}: {_not_an_argument(arg)}")
         checked.append(arg)
@@ -86,6 +89,16 @@ def _check_scalar(scalar: np.generic, size: int | None, where: str) -> None:
         f"{what}: the kernel takes {size} bytes here: "
         f"pass a numpy scalar of that width{_widths(scalar.dtype.kind, size)}"
     )
+
+
+def _check_struct(struct: Struct, size: int | None, where: str) -> None:
+    if size is not None and size != struct.layout.itemsize:
+        raise LaunchError(
+            f"{where}: a struct of {struct.layout.itemsize} bytes; the kernel takes {size} bytes "
+            "here: give its dtype the fields and the padding of the C++ struct"
+        )
+    for name, array in struct.arrays.items():
+        _check_array(array, None, f"{where}, field {name}")
 
 
 def _widths(kind: str, size: int) -> str:

@@ -62,6 +62,10 @@ class DeviceError(TilewrightError):
     """The CUDA driver or a GPU is missing or failed."""
 
 
+class StoreError(TilewrightError):
+    """A store of measured times that is corrupt, newer than this version, or another program's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """Where in a kernel something happened: the instruction and the thread.
@@ -106,6 +110,10 @@ class OutOfBoundsError(EmulationError):
 
 class BarrierError(EmulationError):
     """A barrier or warp-wide operation that not all of its threads reach."""
+
+
+class RaceError(EmulationError):
+    """An access that may or may not see what another operation writes."""
 
 
 class LimitError(EmulationError):

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,12 +18,48 @@ from tilewright.counters import Counters
 from tilewright.errors import LaunchError
 
 Dim3: TypeAlias = tuple[int, int, int]
-Argument: TypeAlias = "npt.NDArray[np.generic] | np.generic"
+Array: TypeAlias = npt.NDArray[np.generic]
+Argument: TypeAlias = "Array | np.generic | Struct"
 
 # The most in each dimension, the same for every architecture that NVRTC 13 compiles for.
 # Source: CUDA C++ Programming Guide, Technical Specifications per Compute Capability.
 MAX_GRID: Dim3 = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Dim3 = (1024, 1024, 64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Struct:
+    """A struct passed by value, with arrays behind some of its fields.
+
+    `values` has one for each field of `layout`: a number, an array, which stands for its address,
+    or (an array, a number of bytes from its start).
+    """
+
+    layout: np.dtype[np.void]
+    values: Mapping[str, object]
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays that it points into, by field."""
+        places = {name: self._place(name) for name in self.layout.names or ()}
+        return {name: place[0] for name, place in places.items() if place is not None}
+
+    def packed(self, address: Callable[[Array], int]) -> np.void:
+        """Return the value that is passed, where each array begins at `address(array)`."""
+        made = np.zeros(1, self.layout)
+        for name in self.layout.names or ():
+            place = self._place(name)
+            made[name] = self.values[name] if place is None else address(place[0]) + place[1]
+        packed: np.void = made[0]
+        return packed
+
+    def _place(self, name: str) -> tuple[Array, int] | None:
+        match self.values[name]:
+            case np.ndarray() as array:
+                return array, 0
+            case (np.ndarray() as array, int(offset)):
+                return array, offset
+        return None
 
 
 def dim3(value: int | Iterable[int], what: str) -> Dim3:

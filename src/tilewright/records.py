@@ -208,13 +208,22 @@ def write_text(path: str | Path, text: str) -> None:
     Raises:
         TilewrightError: the path cannot be written, with the reason; an old file is untouched.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write `content` to `path`, whole or not at all.
+
+    Raises:
+        TilewrightError: the path cannot be written, with the reason; an old file is untouched.
+    """
     target = Path(path)
     temporary: str | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ class Settings:
     has a header or a tool; None where unset.
     `tf32_forced`, from NVIDIA_TF32_OVERRIDE, which is cuBLAS's own: with 1 it rounds float32 to
     TF32 whatever its math mode, and is not measured.
+    `store`, from TILEWRIGHT_STORE: the file of what `tilewright tune` measured; unset or empty:
+    tuned.db in the user's data folder; 0: None, it is kept in memory and forgotten.
     `nvcc`, from TILEWRIGHT_NVCC: the nvcc for programs whose device half NVRTC refuses; unset or
     empty: None, the one on PATH, then CUDA_HOME's; 0: "never".
     """
@@ -26,6 +28,7 @@ class Settings:
     cuda_home: Path | None
     tf32_forced: bool
     nvcc: str | None = None
+    store: Path | None = None
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -33,18 +36,27 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     env = os.environ if environ is None else environ
     cuda_home = env.get("CUDA_HOME") or env.get("CUDA_PATH")
     return Settings(
-        cache_dir=_cache_dir(env.get("TILEWRIGHT_CACHE_DIR", "")),
+        cache_dir=_path(env.get("TILEWRIGHT_CACHE_DIR", ""), _user_cache),
         cuda_home=Path(cuda_home) if cuda_home else None,
         tf32_forced=env.get("NVIDIA_TF32_OVERRIDE") == "1",
         nvcc={"": None, "0": "never"}.get(nvcc := env.get("TILEWRIGHT_NVCC", ""), nvcc),
+        store=_path(env.get("TILEWRIGHT_STORE", ""), _user_store),
     )
 
 
-def _cache_dir(given: str) -> Path | None:
+def _path(given: str, default: Callable[[], Path]) -> Path | None:
     if given == "0":
         return None
-    if given:
-        return Path(given).expanduser().absolute()
+    return Path(given).expanduser().absolute() if given else default()
+
+
+def _user_cache() -> Path:
     import platformdirs
 
     return platformdirs.user_cache_path("tilewright", appauthor=False)
+
+
+def _user_store() -> Path:
+    import platformdirs
+
+    return platformdirs.user_data_path("tilewright", appauthor=False) / "tuned.db"

@@ -181,3 +181,42 @@ def test_a_loop_parts_lanes_at_each_turn_that_some_leave() -> None:
     parted = count(artifact, [np.repeat(np.arange(8), 8).astype(np.int32)]).parted
     assert parted.sum() == 3
     assert count(artifact, [np.full(64, 5, np.int32)]).parted.sum() == 0
+
+
+LOOP = """extern "C" __global__ void k(float* x, int n) {
+  float sum = 0.0f;
+#pragma unroll 1
+  for (int j = 0; j < n; ++j) sum = sum * 0.5f + 1.0f;
+  x[blockIdx.x * 32 + threadIdx.x] = sum;
+}"""
+
+
+@pytest.mark.parametrize(("sample", "parts"), [(256, [33, 65, 129, 256]), (9, [2, 3, 5, 9])])
+def test_a_sample_ends_early_once_it_has_executed_enough(sample: int, parts: list[int]) -> None:
+    """In parts of an eighth, an eighth, a quarter and a half; always with the last block."""
+    artifact = compiled(LOOP)
+    blocks = [2 * n for n in range(sample)]
+
+    def counted(enough: int | None) -> tuple[PtxCounts, list[int]]:
+        x = np.zeros(2 * sample * 32, np.float32)
+        launch = Launch(grid=2 * sample, block=32)
+        args = [x, np.int32(100)]
+        found = count_lines(artifact, launch, args, widths={}, sample=blocks, enough=enough)
+        return found, np.flatnonzero(x[::32]).tolist()
+
+    whole, ran = counted(None)
+    assert ran == blocks
+    each = int(whole.executed.sum(axis=1) @ whole.weights) // sample
+    for place, expected in enumerate(parts):
+        found, ran = counted(each * (parts[place - 1] + 1) if place else 1)
+        assert found.blocks == len(ran) == expected
+        assert {ran[0], ran[-1]} == {0, blocks[-1]}
+        assert max(np.diff(ran)) <= 2 * sample // (expected - 1) + 2
+        assert int(found.executed.sum(axis=1) @ found.weights) == each * expected
+        assert {k: s.requests for k, s in found.accesses.items()} == {
+            k: s.requests * expected // sample for k, s in whole.accesses.items()
+        }
+    everything, _ = counted(each * sample * 2)
+    assert everything.accesses == whole.accesses
+    assert np.array_equal(everything.weights, whole.weights)
+    assert np.array_equal(everything.executed, whole.executed)

@@ -47,7 +47,11 @@ def test_a_failed_assertion() -> None:
     ("statement", "named", "arch"),
     [
         ('asm volatile("wgmma.fence.sync.aligned;");', r"wgmma\.fence\.sync\.aligned:", "sm_90a"),
-        ('asm volatile("cp.async.commit_group;");', r"cp\.async\.commit_group:", "sm_90"),
+        (
+            'asm volatile("cp.async.bulk.commit_group;");',
+            r"cp\.async\.bulk\.commit_group:",
+            "sm_90",
+        ),
         (
             'asm volatile("{ .reg .b32 d<4>; mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 '
             '{%0,%0,%0,%0}, {%0,%0,%0,%0}, {%0,%0}, {%0,%0,%0,%0}; }" : "+r"(n));',

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tilewright.bench.baselines import cublas_baseline
+from tilewright.bench.cublas import cublas_baseline
 from tilewright.bench.verify import check
 from tilewright.device import DeviceInfo, probe, run
 from tilewright.device.events import EventStopwatch
@@ -16,6 +16,8 @@ from tilewright.device.memory import Arena
 from tilewright.device.session import open_session
 from tilewright.errors import DeviceError, LaunchError, UnsupportedError
 from tilewright.gpus import by_device_name
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.product import Pointers
 from tilewright.launch import Launch
 from tilewright.problem import Problem
 from tilewright.toolchain import compile_cuda, load_nvrtc, resources
@@ -273,7 +275,9 @@ def test_cublas_is_float32_and_row_major(problem):
     c = np.empty_like(c0)
     with Arena(session) as arena, cublas_baseline(int(session.stream_handle)) as cublas:
         a_there, b_there, c_there = (arena.upload(array) for array in (a, b, c0))
-        cublas.bind(problem, a_there, b_there, c_there)()
+        pointers = Pointers(a=a_there, b=b_there, d=c_there)
+        operation = Operation.of(problem)
+        cublas.bind(operation, pointers, alpha=problem.alpha, beta=problem.beta)()
         arena.read(c, c_there)
     n, k = problem.n, problem.k
     found = check(problem, a[:, :k], b[:, :n], c0[:, :n], c[:, :n])

@@ -28,7 +28,8 @@ def test_python_and_cpp_have_the_same_fields_in_the_same_order() -> None:
 def test_expression_names_every_field() -> None:
     tile = Tile(bm=128, bn=64, bk=8, tm=8, tn=4)
     assert tile.expression() == (
-        "Tile{.bm=128,.bn=64,.bk=8,.tm=8,.tn=4,.pad=0,.wm=0,.wn=0,.wniter=1,.unroll=0,.min_blocks=0}"
+        "Tile{.bm=128,.bn=64,.bk=8,.tm=8,.tn=4,.pad=0,.wm=0,.wn=0,.wniter=1,.unroll=0,"
+        ".min_blocks=0,.stages=0,.kparts=1}"
     )
 
 
@@ -44,6 +45,8 @@ def test_expression_names_every_field() -> None:
         # 2 * 2 warps whatever the thread's tile is.
         (Tile(bm=128, bn=128, bk=16, tm=8, tn=4, wm=64, wn=64, wniter=4), 128, 16384),
         (Tile(bm=32, bn=32), 1024, 0),
+        # 64/8 * 64/8 outputs' threads, 4 for each; two stages of 16 * (64 + 64) floats.
+        (Tile(bm=64, bn=64, bk=16, tm=8, tn=8, kparts=4, stages=2), 256, 16384),
     ],
 )
 def test_threads_and_shared_bytes(tile: Tile, threads: int, shared_bytes: int) -> None:
@@ -62,6 +65,7 @@ def test_threads_and_shared_bytes(tile: Tile, threads: int, shared_bytes: int) -
         ({"tm": 1, "tn": 2}, "2048 threads a block are more than 1024"),
         ({"wniter": 2}, "give wm and wn as well"),
         ({"wm": 64}, "give both"),
+        ({"wm": 64, "wn": 64, "kparts": 2}, "kparts = 2: the threads of a warp tile have all of k"),
         ({"wm": 48, "wn": 32}, "wm = 48 does not divide bm = 64: try wm = 32"),
         ({"wm": 64, "wn": 64, "wniter": 3}, "wniter = 3 does not divide wn = 64: try wniter = 2"),
         ({"wm": 64, "wn": 64, "tn": 3}, "64/1/3, must be a whole number that divides 32"),

@@ -15,6 +15,10 @@ from counter_cases.record import NAME, Record, Recorded
 from tilewright.emulator import run as emulate
 from tilewright.emulator.rules import (
     NOBODY,
+    WAVEFRONT_BYTES,
+    bypassing_sectors,
+    copy_wavefronts,
+    fewest,
     fewest_sectors,
     fewest_wavefronts,
     global_wavefronts,
@@ -176,17 +180,43 @@ def test_global_atomics_go_in_turns(family: str) -> None:
 def test_copies_through_l1_serve_one_lane_a_bank(side: str, size: int) -> None:
     read = 0
     for each, case in micro(f"cp_async{size}_{side}"):
-        dense = np.where(row(case) == NOBODY, NOBODY, np.arange(32, dtype=np.uint64) * size + BASE)
-        source = row(case) if side == "global" else dense
-        expected = int(lane_wavefronts(row(case), size)[0])
+        source, target = copied(case, side, size)
+        expected = int(copy_wavefronts(source, target, size, through_l1=True)[0])
         other = "l1tex__data_pipe_lsu_wavefronts_mem_shared{}.sum"
         passes = each.metrics[other.format("")] - each.metrics[other.format("_op_misc")]
         assert passes == REPEATS * expected, each.name
         assert each.metrics["memory_l1_wavefronts_shared"] == passes, each.name
         tags = each.metrics[READ.format("output_wavefronts", "ld")]
         assert tags == REPEATS * int(tag_wavefronts(source, size)[0]), each.name
+        touched = int(sectors(source, size)[0])
+        assert each.metrics[READ.format("requests", "ld")] == REPEATS, each.name
+        assert each.metrics[READ.format("sectors", "ld")] == REPEATS * touched, each.name
+        least = min(expected, int(fewest(target, size, WAVEFRONT_BYTES)[0]))
+        assert each.metrics["memory_l1_wavefronts_shared_ideal"] == REPEATS * least, each.name
+        assert each.metrics["smsp__inst_executed_op_ldgsts.sum"] == REPEATS, each.name
         read += 1
     assert read
+
+
+@pytest.mark.parametrize("side", ["shared", "global"])
+def test_copies_around_l1_keep_their_place_in_a_piece(side: str) -> None:
+    read = 0
+    for each, case in micro(f"cp_async_cg16_{side}"):
+        source, target = copied(case, side, 16)
+        passes = int(copy_wavefronts(source, target, 16, through_l1=False)[0])
+        assert each.metrics["memory_l1_wavefronts_shared"] == REPEATS * passes, each.name
+        touched = int(bypassing_sectors(source, target)[0])
+        assert each.metrics["memory_l2_theoretical_sectors_global"] == REPEATS * touched, each.name
+        assert each.metrics[READ.format("requests", "ld")] == REPEATS, each.name
+        read += 1
+    assert read
+
+
+def copied(case: Micro, side: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The addresses of a copy's source and target: the table's on one side, dense on the other."""
+    lanes = np.arange(32, dtype=np.uint64) * size + BASE
+    dense = np.where(row(case) == NOBODY, NOBODY, lanes)
+    return (row(case), dense) if side == "global" else (dense, row(case))
 
 
 def test_local_words_lie_beside_those_of_the_next_thread() -> None:

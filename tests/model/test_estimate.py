@@ -8,7 +8,7 @@ from small_programs import function, profile
 from tilewright.errors import LaunchError, UnsupportedError
 from tilewright.gpus import gpu
 from tilewright.model import estimate as module
-from tilewright.model.estimate import Estimate, estimate, resident_blocks
+from tilewright.model.estimate import Estimate, estimates, resident_blocks
 from tilewright.model.machine import machine
 from tilewright.model.traffic import Hit, Hits
 from tilewright.toolchain.control import Control
@@ -42,7 +42,7 @@ def modelled(blocks: int, *, trips: int = 100, block: int = 32, shared_bytes: in
     counts = [warps, warps * trips, warps * trips, warps * trips, warps]
     edges = {(1, 2): warps, (2, 2): warps * (trips - 1), (2, 3): warps}
     found = profile(LOOP, counts, edges, grid=blocks, block=block, shared_bytes=shared_bytes)
-    return estimate(found, flow(LOOP), CONTROL, H200, Hits())
+    return estimates(found, flow(LOOP), CONTROL, H200, Hits(), (1.0,))[0]
 
 
 @pytest.mark.parametrize("trips", [1, 4, 5, 100, 5000])
@@ -113,9 +113,10 @@ def test_a_round_lasts_until_its_stores_are_in_the_dram() -> None:
     """64 warps of an SM store 128 bytes each; it has 1 / 132 of 90 % of 4.8 TB/s."""
     code = function("STG.E desc[UR4][R2.64], R0", "EXIT")
     found = profile(code, [64 * SMS] * 2, grid=2 * SMS, block=1024)
-    stored = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0, cold=0.0)
+    stored = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0)
     control = {0: fields(1), 16: fields(5)}
-    timed = estimate(found, flow(code), control, H200, Hits(by_index={0: stored}))
+    hits = Hits(by_index={0: stored})
+    (timed,) = estimates(found, flow(code), control, H200, hits, (1.0,))
     a_cycle = 0.9 * H200.dram_bytes_per_s / H200.boost_clock_hz / SMS
     assert timed.cycles == pytest.approx(64 * 128 / a_cycle, rel=0.01)
     assert timed.demand["dram"] == pytest.approx(1.0, abs=0.01)
@@ -129,7 +130,7 @@ def test_how_many_blocks_an_sm_holds() -> None:
     small = profile(LOOP, [1] * 5, shared_bytes=100 << 10)
     assert resident_blocks(small, H200) == 2
     with pytest.raises(LaunchError, match="registers 128 x threads 1024"):
-        estimate(replace(found, registers=128), flow(LOOP), CONTROL, H200, Hits())
+        estimates(replace(found, registers=128), flow(LOOP), CONTROL, H200, Hits(), (1.0,))
 
 
 def test_a_gpu_without_a_compiler_is_refused() -> None:

@@ -156,17 +156,17 @@ def test_an_access_in_which_no_lane_takes_part_costs_no_unit() -> None:
     assert found.busy["lsu"] == 16 * N / 4
 
 
-FAR = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=0.0, cold=0.0)
+FAR = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=0.0)
 READ = [operation("global", write_barrier=0), operation(wait=1), END]
 
 
 @pytest.mark.parametrize(
     ("hit", "name"),
     [
-        (Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0, cold=0.0), "l1_32"),
+        (Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0), "l1_32"),
         (FAR, "l2"),
-        (Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0, cold=0.0), "l2"),
-        (Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0, cold=1.0), "dram"),
+        (Hit(missing=1.0, pending=0.0, sectors=4.0, dram=0.1), "dram"),
+        (Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0), "dram"),
     ],
 )
 def test_a_load_takes_as_long_as_it_goes_far(hit: Hit, name: str) -> None:
@@ -176,7 +176,7 @@ def test_a_load_takes_as_long_as_it_goes_far(hit: Hit, name: str) -> None:
 
 
 def test_half_of_the_requests_miss() -> None:
-    half = Hit(missing=0.5, pending=0.0, sectors=4.0, dram=0.0, cold=0.0)
+    half = Hit(missing=0.5, pending=0.0, sectors=4.0, dram=0.0)
     found = simulate(READ, warps=8, hits=Hits(by_index={0: half}))
     everything = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}))
     assert found.busy["l2"] == pytest.approx(everything.busy["l2"] / 2)
@@ -197,7 +197,7 @@ def test_a_line_on_its_way_is_waited_for() -> None:
     """Of eight requests four miss; the others, half of all, wait as they do."""
 
     def waited(pending: float) -> float:
-        hit = Hit(missing=0.5, pending=pending, sectors=4.0, dram=0.0, cold=0.0)
+        hit = Hit(missing=0.5, pending=pending, sectors=4.0, dram=0.0)
         found = simulate(READ, warps=8, hits=Hits(by_index={0: hit}))
         return found.stalls["long_scoreboard"]
 

@@ -1,10 +1,17 @@
-"""Which tiles are tried, by what warps wait for."""
+"""Which tiles are tried, by what warps wait for, and what comes of it."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tilewright.bench.trials import STEPS, others
+from tilewright.bench.profiling import profile_rung, rung_launch
+from tilewright.bench.timing_model import launch_case
+from tilewright.bench.trials import STEPS, Trials, others
 from tilewright.gpus import gpu
-from tilewright.kernels import rung
+from tilewright.kernels import Rung, rung
+from tilewright.model.advice import Asked
+from tilewright.model.whatif import COMPARING, Case
+from tilewright.problem import Problem
 
 H200 = gpu("H200")
 
@@ -30,3 +37,23 @@ def test_only_legal_tiles_that_differ_are_tried(stall: str, name: str) -> None:
 def test_a_field_that_the_kernel_ignores_is_left_alone() -> None:
     for _, tile, what in others(rung("04"), H200, "mio_throttle"):
         assert tile.pad == 0 or "next rung" in what
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_trials_beside_the_rung_give_what_each_would_alone(most: int) -> None:
+    problem = Problem(m=128, n=128, k=32)
+    case = case_of(rung("05"), problem)
+    modelled, rough = case.estimates(1.0, COMPARING)
+    with ThreadPoolExecutor(1) as pool:
+        trials = Trials(pool, rung("05"), problem, H200, most)
+        found = trials.start(Asked(case=case, estimate=modelled, rough=rough))()
+    assert [each.basis for each in found] == ["tried"] * most
+    if most:
+        after = case_of(rung("06"), problem).estimate(effort=COMPARING)
+        assert found[0].gain == rough.seconds / after.seconds
+        assert found[0].text.startswith("the next rung, 06_vectorized")
+
+
+def case_of(which: Rung, problem: Problem) -> Case:
+    artifact, launch, args = rung_launch(which, problem, H200)
+    return launch_case(artifact, launch, args, profile_rung(which, problem, H200), H200)

@@ -5,10 +5,10 @@ import typer
 from typer.testing import CliRunner
 
 import tilewright
-import tilewright.bench.baselines
+import tilewright.bench.cublas
 import tilewright.device
 import tilewright.toolchain
-from tilewright.bench.baselines import CublasLibrary
+from tilewright.bench.cublas import CublasLibrary
 from tilewright.cli.doctor import Check, doctor, examine
 from tilewright.device import DeviceInfo, NoDevice
 from tilewright.errors import ToolchainError, UnsupportedError
@@ -123,8 +123,8 @@ def test_an_unwritable_cache_folder_is_no_broken_base(monkeypatch, tmp_path):
 
 def test_cublas_is_named_with_who_provides_it(monkeypatch):
     library = CublasLibrary(path="/some/where/libcublas.so.13", provider="wheel")
-    monkeypatch.setattr(tilewright.bench.baselines, "find_cublas", lambda: library)
+    monkeypatch.setattr(tilewright.bench.cublas, "find_cublas", lambda: library)
     assert find("cuBLAS").found == "libcublas.so.13 (wheel)"
-    monkeypatch.setattr(tilewright.bench.baselines, "find_cublas", lambda: None)
+    monkeypatch.setattr(tilewright.bench.cublas, "find_cublas", lambda: None)
     assert not find("cuBLAS").works
     assert find("cuBLAS").remedy == "pip install 'tilewright[gpu]'"

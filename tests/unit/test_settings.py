@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.bench.baselines import Cublas, CublasLibrary
+from tilewright.bench.cublas import Cublas, CublasLibrary
 from tilewright.errors import DeviceError
 from tilewright.settings import read_settings
 

@@ -14,7 +14,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.bench.baselines import Cublas, cublas_baseline
+from tilewright.bench.cublas import Cublas, cublas_baseline
 from tilewright.bench.provenance import CHECKED_PROVENANCE
 from tilewright.bench.timing import Budget, rotation_sets, time_interleaved
 from tilewright.bench.verify import (
@@ -33,6 +33,8 @@ from tilewright.device.session import LoadedKernel, open_session
 from tilewright.errors import DeviceError, ProblemError
 from tilewright.gpus import by_device_name
 from tilewright.kernels import Rung, Tile
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.product import Pointers
 from tilewright.launch import Launch
 from tilewright.problem import Problem
 from tilewright.records import LadderRecord, Timing
@@ -234,7 +236,8 @@ class DeviceLadder:
         return bound
 
     def _library_launch(self, one: _Set) -> Callable[[], None]:
-        return self._cublas.bind(self.problem, one.a, one.b, one.c)
+        p, pointers = self.problem, Pointers(a=one.a, b=one.b, d=one.c)
+        return self._cublas.bind(Operation.of(p), pointers, alpha=p.alpha, beta=p.beta)
 
     def _result(self, queue: Callable[[], None]) -> Floats:
         """Return what one launch on the first set writes, C as it must find it before."""

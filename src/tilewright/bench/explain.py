@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tilewright.bench.profiling import profile_kernel, profile_rung, rung_launch
 from tilewright.bench.timing_model import launch_case
-from tilewright.bench.trials import MOST_TRIED, try_others
+from tilewright.bench.trials import MOST_TRIED, Trials
 from tilewright.emulator.prepare import Prepared
 from tilewright.errors import UnsupportedError
 from tilewright.gpus import Gpu, Occupancy, occupancy
@@ -28,6 +29,8 @@ from tilewright.toolchain.control import control_codes
 
 # Blocks that are run where a launch has more; their counts then stand for all.
 SAMPLED_BLOCKS = 256
+# Instructions of warps after which fewer blocks do: a second's worth or two on one core.
+SAMPLED_INSTRUCTIONS = 30_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,8 @@ def explain_kernel(
 ) -> Explained:
     """Run a prepared launch and explain it. Arrays in `args` are written.
 
-    `blocks` is how many blocks to run at most, spread over the grid; None runs all. `folders` are
+    `blocks` is how many blocks to run at most, spread over the grid, and fewer of them where
+    those execute SAMPLED_INSTRUCTIONS; None runs all. `folders` are
     where the source and its includes are, to show their lines. `timed` asks the time
     model too.
 
@@ -93,7 +97,8 @@ def explain_kernel(
     """
     sample = spread(ready.launch, blocks)
     artifact = assembled(ready)
-    profile = profile_kernel(artifact, ready.launch, args, sample=sample)
+    enough = SAMPLED_INSTRUCTIONS
+    profile = profile_kernel(artifact, ready.launch, args, sample=sample, enough=enough)
     text = artifact.source or artifact.ptx
     told = _explained(profile, ready.gpu, artifact, text, folders)
     return _timed(told, artifact, args) if timed else _advised(told)
@@ -107,10 +112,12 @@ def explain_rung(
     `tries` is how many others are tried: the next rung, then other tiles. Raises what
     `profile_rung` does.
     """
-    profile = profile_rung(rung, problem, gpu)
-    artifact, _, args = rung_launch(rung, problem, gpu)
-    told = _explained(profile, gpu, artifact, artifact.source, rung.include_dirs)
-    return _timed(told, artifact, args, (rung, problem, tries)) if timed else _advised(told)
+    with ThreadPoolExecutor(1) as pool:
+        trials = Trials(pool, rung, problem, gpu, tries if timed else 0)
+        profile = profile_rung(rung, problem, gpu)
+        artifact, _, args = rung_launch(rung, problem, gpu)
+        told = _explained(profile, gpu, artifact, artifact.source, rung.include_dirs)
+        return _timed(told, artifact, args, trials) if timed else _advised(told)
 
 
 def _advised(told: Explained) -> Explained:
@@ -122,14 +129,14 @@ def _timed(
     told: Explained,
     artifact: Artifact,
     args: Sequence[Argument],
-    of: tuple[Rung, Problem, int] | None = None,
+    trials: Trials | None = None,
 ) -> Explained:
     """Add what the time model says; of a rung, with other tiles tried."""
     profile, gpu = told.profile, told.gpu
     case = launch_case(artifact, profile.launch, args, profile, gpu)
-    modelled, rough = case.estimate(), case.estimate(effort=COMPARING)
+    modelled, rough = case.estimates(1.0, COMPARING)
     asked = Asked(case=case, estimate=modelled, rough=rough)
-    tried = try_others(of[0], of[1], asked, of[2]) if of is not None else []
+    tried = trials.start(asked) if trials is not None else tuple
     found = advise(profile, told.summary, gpu, told.occupancy, asked=asked, tried=tried)
     return replace(
         told,
@@ -218,7 +225,7 @@ def _explained(
             gpu=gpu,
             threads=profile.launch.threads,
             registers=profile.registers,
-            shared_bytes=profile.shared_bytes,
+            shared_bytes=profile.shared_bytes - dynamic,
             dynamic_shared_bytes=dynamic,
         ),
         sources={name: text, **_texts({line.file for line in summary.lines} - {name}, folders)},

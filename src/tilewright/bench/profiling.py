@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 
 import numpy as np
@@ -10,13 +11,14 @@ import numpy as np
 from tilewright.accesses import PtxCounts
 from tilewright.bench.classes import BlockClass, block_classes
 from tilewright.emulator.counting import count_lines
+from tilewright.emulator.program import build
 from tilewright.errors import LaunchError
 from tilewright.gpus import Gpu
 from tilewright.kernels import Rung, Tile
 from tilewright.launch import Argument, Launch
 from tilewright.model.binding import bind
 from tilewright.model.profile import Profile
-from tilewright.model.widths import images
+from tilewright.model.widths import Images, images
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, compile_cuda
 
@@ -27,10 +29,12 @@ def profile_kernel(
     args: Sequence[Argument],
     *,
     sample: Sequence[int] | None = None,
+    enough: int | None = None,
 ) -> Profile:
     """Run a kernel and return its counts by machine instruction. Arrays in `args` are written.
 
-    `sample` are the blocks to run, whose counts then stand for all; None runs all.
+    `sample` are the blocks to run, whose counts then stand for all; None runs all. Part of them do
+    where those execute `enough` instructions.
 
     Raises:
         UnsupportedError: an artifact without machine code, or an instruction that the emulator
@@ -40,8 +44,10 @@ def profile_kernel(
     """
     if sample is not None and not len(sample):
         raise LaunchError("sample is empty: name at least one block to run, or None for all")
-    found = images(artifact)
-    counts = count_lines(artifact, launch, args, widths=found.widths(), sample=sample)
+    found = _images_and_program(artifact, launch)
+    counts = count_lines(
+        artifact, launch, args, widths=found.widths(), sample=sample, enough=enough
+    )
     whole = counts.scaled(launch.blocks)
     sampled = counts.blocks < launch.blocks
     return bind(artifact, found, whole, launch, blocks_run=counts.blocks, sampled=sampled)
@@ -69,7 +75,7 @@ def profile_classes(
 
     Arrays in `args` are written.
     """
-    found = images(artifact)
+    found = _images_and_program(artifact, launch)
     widths = found.widths()
     parts = [
         count_lines(artifact, launch, args, widths=widths, sample=[each.first]).times(each.count)
@@ -77,6 +83,14 @@ def profile_classes(
     ]
     whole = reduce(PtxCounts.joined, parts)
     return bind(artifact, found, whole, launch, blocks_run=len(classes))
+
+
+def _images_and_program(artifact: Artifact, launch: Launch) -> Images:
+    """Return the machine accesses, and let the emulator build the kernel while they are read."""
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(images, artifact)  # mostly waits for the disassembler
+        build(artifact, launch, counting=True)
+        return found.result()
 
 
 def rung_launch(

@@ -7,6 +7,10 @@ launch works on the next set of buffers; the sets together are at least three ti
 no launch finds its operands there. Events mark the stream right before and right after each launch;
 nothing is subtracted. What is reported is the median and the quartiles.
 
+A launch of a few microseconds is less than what events resolve and the host can queue. So one call
+of a candidate may queue several launches, of all candidates as many, and its time is shared among
+them; where the sets are too small to fill the L2, the caller has it emptied before each call.
+
 The clock is a protocol of two methods, so the whole of it is tested without a GPU.
 """
 
@@ -80,10 +84,13 @@ def time_interleaved(
     stopwatch: Stopwatch[Moment],
     sets: int,
     budget: Budget | None = None,
+    launches: int = 1,
+    before: Callable[[], None] | None = None,
 ) -> dict[str, Timing]:
     """Time the candidates side by side; each is called with the set of buffers to work on.
 
-    A candidate only queues its launch on the stopwatch's stream; it must not wait for it.
+    A candidate only queues its work on the stopwatch's stream; it must not wait for it. One call
+    queues `launches` launches. What `before` queues ahead of each call is not timed.
 
     Raises:
         ProblemError: nothing to time.
@@ -97,7 +104,14 @@ def time_interleaved(
     def launch(name: str) -> None:
         candidates[name](next(turn) % sets)
 
-    warm = _warm_up(names, launch, stopwatch, limits)
+    def timed(name: str) -> tuple[Moment, Moment]:
+        if before is not None:
+            before()
+        start = stopwatch.mark()
+        launch(name)
+        return start, stopwatch.mark()
+
+    warm = _warm_up(names, timed, stopwatch, limits)
     fastest = min(names, key=lambda name: warm[name])
     times: dict[str, list[float]] = {name: [] for name in names}
     for batch in _batches(limits.rounds(sum(warm.values()))):
@@ -107,11 +121,9 @@ def time_interleaved(
         marks = []
         for index in batch:
             for name in names if index % 2 == 0 else reversed(names):
-                start = stopwatch.mark()
-                launch(name)
-                marks.append((name, start, stopwatch.mark()))
+                marks.append((name, *timed(name)))
         for name, start, stop in marks:
-            times[name].append(stopwatch.seconds(start, stop))
+            times[name].append(stopwatch.seconds(start, stop) / launches)
     return {name: summarize(times[name], sets) for name in names}
 
 
@@ -127,7 +139,10 @@ def _batches(rounds: int) -> Iterator[range]:
 
 
 def _warm_up(
-    names: list[str], launch: Callable[[str], None], stopwatch: Stopwatch[Moment], limits: Budget
+    names: list[str],
+    timed: Callable[[str], tuple[Moment, Moment]],
+    stopwatch: Stopwatch[Moment],
+    limits: Budget,
 ) -> dict[str, float]:
     """Run rounds until their time settles and return the times of the last.
 
@@ -138,9 +153,7 @@ def _warm_up(
     times: dict[str, float] = {}
     for _ in range(_WARM_ROUNDS):
         for name in names:
-            start = stopwatch.mark()
-            launch(name)
-            times[name] = stopwatch.seconds(start, stopwatch.mark())
+            times[name] = stopwatch.seconds(*timed(name))
         total = sum(times.values())
         spent += total
         settled = abs(total - before) <= _SETTLED * before

@@ -6,7 +6,8 @@ that differ in the one field that does. Few are tried, since each costs a compil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
 from tilewright.bench.profiling import profile_rung, rung_launch
@@ -58,26 +59,44 @@ STEPS: Mapping[str, Sequence[Step]] = {
 }
 
 
-def try_others(
-    rung: Rung, problem: Problem, asked: Asked, most: int = MOST_TRIED
-) -> list[Suggestion]:
-    """Return what other tiles, and the next rung, would gain: at most `most` are tried.
+class Trials:
+    """What other tiles, and the next rung, would gain: at most `most` are tried.
 
-    `asked` is of the rung with its own tile. A tile whose blocks do not fit in an SM is passed
-    over.
+    They are tried on a thread of `pool` beside the rung itself, since compilers and disassembler
+    take half of the time: the next rung from the start, other tiles once it is known what warps of
+    the rung wait for.
     """
-    gpu, before = asked.case.gpu, asked.rough
-    stall = asked.estimate.first_stall
-    found: list[Suggestion] = []
-    for other, tile, what in others(rung, gpu, stall):
-        if len(found) == most:
-            break
-        try:
-            gain = before.seconds / _tried(other, problem, gpu, tile).seconds
-        except LaunchError:
-            continue
-        found.append(Suggestion(kind="tile", text=what, basis="tried", gain=gain, stall=stall))
-    return found
+
+    def __init__(
+        self, pool: Executor, rung: Rung, problem: Problem, gpu: Gpu, most: int = MOST_TRIED
+    ) -> None:
+        self._pool, self._rung, self._problem, self._gpu = pool, rung, problem, gpu
+        self._most = most
+        after = _next(rung)
+        self._ahead: dict[tuple[str, Tile], Future[Estimate]] = {}
+        if most and after is not None:
+            tile = after.tile_for(gpu.name)
+            self._ahead[after.name, tile] = pool.submit(_tried, after, problem, gpu, tile)
+
+    def start(self, asked: Asked) -> Callable[[], list[Suggestion]]:
+        """Begin, given what the model says of the rung; return what waits for the suggestions."""
+        return self._pool.submit(self._suggestions, asked).result
+
+    def _suggestions(self, asked: Asked) -> list[Suggestion]:
+        """Return what is gained. A tile whose blocks do not fit in an SM is passed over."""
+        stall = asked.estimate.first_stall
+        found: list[Suggestion] = []
+        for other, tile, what in others(self._rung, self._gpu, stall):
+            if len(found) == self._most:
+                break
+            ahead = self._ahead.get((other.name, tile))
+            try:
+                tried = ahead.result() if ahead else _tried(other, self._problem, self._gpu, tile)
+            except LaunchError:
+                continue
+            gain = asked.rough.seconds / tried.seconds
+            found.append(Suggestion(kind="tile", text=what, basis="tried", gain=gain, stall=stall))
+        return found
 
 
 def others(rung: Rung, gpu: Gpu, stall: str) -> Iterator[tuple[Rung, Tile, str]]:

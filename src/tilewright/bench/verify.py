@@ -53,6 +53,15 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a region of C should be: the float64 result, how far one may be from it, and |A||B|."""
+
+    reference: Float64s
+    bound: Float64s
+    magnitude: Float64s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """What a check found.
 
@@ -200,17 +209,33 @@ def check(
         ProblemError: shapes that are not the problem's, or a k that no bound holds for.
     """
     _check_shapes(problem, a, b, c0, c)
+    return compare(
+        [(part, expect(problem, a, b, c0, part)) for part in regions or (whole(problem),)], c
+    )
+
+
+def expect(problem: Problem, a: Matrix, b: Matrix, c0: Matrix | None, region: Region) -> Expected:
+    """Return what a region of C should be, to compare several results with.
+
+    Raises:
+        ProblemError: a k that no bound holds for.
+    """
+    product, added = _magnitudes(problem, a, b, c0, region)
+    return Expected(
+        reference=reference(problem, a, b, c0, region),
+        bound=_bound(problem, product, added),
+        magnitude=product + added,
+    )
+
+
+def compare(expected: Sequence[tuple[Region, Expected]], c: Matrix) -> Verification:
+    """Compare `c` in regions with what it should be there, as `check` does."""
     found: Verification | None = None
-    for part in regions or (whole(problem),):
-        product, added = _magnitudes(problem, a, b, c0, part)
-        one = _compare(
-            c[part.rows, part.cols].astype(np.float64),
-            reference(problem, a, b, c0, part),
-            _bound(problem, product, added),
-            product + added,
-            (part.row0, part.col0),
-        )
-        found = one if found is None else _merge(found, one)
+    for part, one in expected:
+        got = c[part.rows, part.cols].astype(np.float64)
+        origin = (part.row0, part.col0)
+        judged = _compare(got, one.reference, one.bound, one.magnitude, origin)
+        found = judged if found is None else merge(found, judged)
     assert found is not None
     return found
 
@@ -260,7 +285,7 @@ def check_against_library(
             product + added,
             (i, 0),
         )
-        found = one if found is None else _merge(found, one)
+        found = one if found is None else merge(found, one)
     assert found is not None
     return found
 
@@ -292,7 +317,8 @@ def _compare(
     )
 
 
-def _merge(one: Verification, other: Verification) -> Verification:
+def merge(one: Verification, other: Verification) -> Verification:
+    """Return two checks as one."""
     worse = other if other.bound_ratio > one.bound_ratio else one
     return Verification(
         ok=one.ok and other.ok,

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from tilewright import __version__
+from tilewright.cli.bench import bench
 from tilewright.cli.doctor import doctor
 from tilewright.cli.explain import explain
 from tilewright.cli.gpus import gpus
@@ -22,6 +23,7 @@ from tilewright.cli.ladder import ladder
 from tilewright.cli.layout import layout
 from tilewright.cli.layout_steps import Ordered
 from tilewright.cli.occupancy import occupancy
+from tilewright.cli.tune import tune
 
 app = typer.Typer(
     name="tilewright",
@@ -52,6 +54,8 @@ def main(
 
 app.command()(ladder)
 app.command()(explain)
+app.command()(bench)
+app.command()(tune)
 app.command()(gpus)
 app.command(cls=Ordered)(layout)
 app.command()(occupancy)

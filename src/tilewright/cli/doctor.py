@@ -202,7 +202,7 @@ def _cuda_core() -> str:
 
 
 def _cublas() -> str:
-    from tilewright.bench.baselines import find_cublas
+    from tilewright.bench.cublas import find_cublas
 
     library = find_cublas()
     if library is None:

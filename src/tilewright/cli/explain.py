@@ -55,7 +55,7 @@ def explain(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Run every block, not 256 spread over the grid.")
+        bool, typer.Option("--full", help="Run every block, not up to 256 spread over the grid.")
     ] = False,
     json: JsonOption = None,
 ) -> None:

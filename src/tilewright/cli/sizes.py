@@ -1,11 +1,15 @@
-"""The problem that --size, or --m, --n and --k, name."""
+"""What --size, or --m, --n and --k, or --suite, name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tilewright.errors import ProblemError
 from tilewright.problem import Problem
+
+if TYPE_CHECKING:
+    from tilewright.bench.suites import Case
 
 
 def problem_named(sizes: Mapping[str, int | None], default: int) -> Problem:
@@ -23,3 +27,29 @@ def problem_named(sizes: Mapping[str, int | None], default: int) -> Problem:
         raise ProblemError(f"give --m, --n and --k together: {missing} is missing")
     whole = default if size is None else size
     return Problem(m=each.get("m", whole), n=each.get("n", whole), k=each.get("k", whole))
+
+
+def cases_named(
+    suite: str | None, sizes: Mapping[str, int | None], batch: int, layout: str | None
+) -> list[tuple[str, Case]]:
+    """Return the cases that the options name, each with its suite; the squares without any.
+
+    Raises:
+        ProblemError: as `problem_named`, or a suite or a batch that does not go with the rest.
+        UnknownNameError: no such suite.
+    """
+    from tilewright.bench.suites import case
+    from tilewright.bench.suites import suite as find
+
+    if any(size is not None for size in sizes.values()):
+        if suite is not None:
+            raise ProblemError(f"--suite {suite} and sizes: give one or the other")
+        p = problem_named(sizes, 0)
+        return [("given", case((p.m, p.n, p.k, batch), layout or "nn"))]
+    if batch != 1:
+        raise ProblemError(f"--batch {batch}: give the sizes too, such as --size 64")
+    names = [name.strip() for name in (suite or "squares").split(",") if name.strip()]
+    found = [(name, each) for name in names for each in find(name).only(layout)]
+    if not found:
+        raise ProblemError(f"no case in layout {layout} in {', '.join(names)}: leave one out")
+    return found

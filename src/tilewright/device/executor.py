@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from tilewright.arguments import check_arguments
 from tilewright.device.memory import Arena, place
 from tilewright.device.session import open_session
 from tilewright.errors import DeviceError
-from tilewright.launch import Argument, Launch, Run
+from tilewright.launch import Argument, Array, Launch, Run, Struct
 from tilewright.toolchain.artifact import Artifact
 
 
@@ -32,12 +32,10 @@ def run(artifact: Artifact, launch: Launch, args: Sequence[Argument], *, ordinal
     session.enter()
     kernel = session.load(artifact)
     checked = check_arguments(args, kernel.param_sizes, artifact.name)
-    arrays = [arg for arg in checked if isinstance(arg, np.ndarray)]
+    arrays = [array for arg in checked for array in _arrays(arg)]
     with Arena(session) as arena:
         places = place(arena, arrays)
-        values = [
-            np.uint64(places[id(arg)]) if isinstance(arg, np.ndarray) else arg for arg in checked
-        ]
+        values = [_value(arg, places) for arg in checked]
         queue = kernel.bind(launch, values)
         session.synchronize()
         began = time.perf_counter()
@@ -56,3 +54,15 @@ def run(artifact: Artifact, launch: Launch, args: Sequence[Argument], *, ordinal
         blocks=launch.blocks,
         seconds=seconds,
     )
+
+
+def _arrays(arg: Argument) -> tuple[Array, ...]:
+    if isinstance(arg, Struct):
+        return tuple(arg.arrays.values())
+    return (arg,) if isinstance(arg, np.ndarray) else ()
+
+
+def _value(arg: Argument, places: Mapping[int, int]) -> np.generic:
+    if isinstance(arg, Struct):
+        return arg.packed(lambda array: places[id(array)])
+    return np.uint64(places[id(arg)]) if isinstance(arg, np.ndarray) else arg

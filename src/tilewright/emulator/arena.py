@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tilewright.emulator import state
 from tilewright.emulator.frame import Layout
-from tilewright.launch import Argument
+from tilewright.launch import Argument, Struct
 from tilewright.toolchain.ptx.ir import Variable
 
 ALIGNMENT = 256
@@ -39,12 +39,18 @@ def owner_offset(array: npt.NDArray[np.generic]) -> int:
     return int(array.ctypes.data - owner.ctypes.data)
 
 
+def _arrays(arg: Argument, name: str) -> list[tuple[str, npt.NDArray[np.generic]]]:
+    if isinstance(arg, Struct):
+        return [(f"{name}, field {field}", array) for field, array in arg.arrays.items()]
+    return [(name, arg)] if isinstance(arg, np.ndarray) else []
+
+
 class Arena:
     """The segments of one launch and the block of parameters that points into them."""
 
     def __init__(self, layout: Layout, args: Sequence[Argument]) -> None:
         first_array = state.FIRST_ARRAY + len(layout.globals)
-        arrays = [(i, a) for i, a in enumerate(args) if isinstance(a, np.ndarray)]
+        arrays = [named for i, arg in enumerate(args) for named in _arrays(arg, f"argument {i}")]
         self.count = first_array + len(arrays)
         self.table = (state.Segment * (self.count + 1))()
         self.pieces: dict[int, Piece] = {}
@@ -54,14 +60,18 @@ class Arena:
         self._segment(state.PARAM_SEGMENT, memory, 0, layout.param_bytes, "the kernel's parameters")
         for number, variable in enumerate(layout.globals):
             self._variable(state.FIRST_ARRAY + number, variable, layout.symbols)
-        addresses: dict[int, int] = {}
-        for number, (index, array) in enumerate(arrays, first_array):
+        addresses: dict[int, int] = {}  # by the array's id
+        for number, (name, array) in enumerate(arrays, first_array):
             start = owner_offset(array) % ALIGNMENT
-            addresses[index] = (number << state.SEGMENT_SHIFT) + start
-            what = f"argument {index} ({array.dtype} array of shape {array.shape})"
+            addresses.setdefault(id(array), (number << state.SEGMENT_SHIFT) + start)
+            what = f"{name} ({array.dtype} array of shape {array.shape})"
             self._segment(number, array.ctypes.data, start, array.nbytes, what)
-        for (index, arg), place in zip(enumerate(args), layout.params.values(), strict=True):
-            value = np.uint64(addresses[index]) if index in addresses else arg
+        for arg, place in zip(args, layout.params.values(), strict=True):
+            value: object = arg
+            if isinstance(arg, np.ndarray):
+                value = np.uint64(addresses[id(arg)])
+            elif isinstance(arg, Struct):
+                value = arg.packed(lambda array: addresses[id(array)])
             raw = np.frombuffer(np.asarray(value).tobytes(), np.uint8)
             self.params[place : place + raw.size] = raw
 

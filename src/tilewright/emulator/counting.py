@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,15 @@ from tilewright.emulator.observers import (
     LOADS,
     PatternCounter,
     Space,
-    access_bytes,
+    copy_passes,
     space_named,
 )
+from tilewright.emulator.ops.accesses import access_bytes
 from tilewright.emulator.plan import Plan
 from tilewright.emulator.program import build
 from tilewright.emulator.rules import (
     NOBODY,
+    SECTOR_BYTES,
     WAVEFRONT_BYTES,
     Addresses,
     Counts,
@@ -34,6 +36,7 @@ from tilewright.emulator.rules import (
     lines,
     profiled_wavefronts,
     sectors,
+    tags_somewhere,
     turns,
 )
 from tilewright.launch import Argument, Launch
@@ -56,28 +59,44 @@ def count_lines(
     *,
     widths: Mapping[int, Sequence[Width]],
     sample: Sequence[int] | None = None,
+    enough: int | None = None,
     progress: Progress | None = None,
 ) -> PtxCounts:
     """Run a kernel and count it by line of its PTX. Arrays in `args` are written in place.
 
     `widths` are those of the machine accesses that each PTX line became; a line without has its
-    own. `sample` are the blocks to run; None runs all.
+    own. `sample` are the blocks to run; None runs all. After `enough` instructions of warps the
+    rest of a sample is left out: it is run in growing parts, each spread over all of it.
 
     Raises: as `engine.run`.
     """
     plan = build(artifact, launch, counting=True).plan
     counter = WidthCounter(plan.function.body, widths)
     warps = _Warps(plan, launch)
-    done = run(
-        artifact,
-        launch,
-        args,
-        sample=sample,
-        observers=[counter],
-        warps=warps.take,
-        progress=progress,
-    )
-    return warps.counts(counter.by_line(), done.blocks)
+    blocks = 0
+    for part in [sample] if sample is None or enough is None else growing(sample):
+        blocks += run(
+            artifact,
+            launch,
+            args,
+            sample=part,
+            observers=[counter],
+            warps=warps.take,
+            progress=progress,
+        ).blocks
+        if enough is not None and warps.executed() >= enough:
+            break
+    return warps.counts(counter.by_line(), blocks, counter.unsure)
+
+
+def growing(sample: Sequence[int]) -> list[Sequence[int]]:
+    """Return a sample in parts of about 1/8, 1/8, 1/4 and 1/2, each from all over it.
+
+    The last block, which may be cut off by the edges of the data, is in the first part.
+    """
+    first = [*sample[:-1:8], *sample[-1:]]
+    parts = [first, sample[4:-1:8], sample[2:-1:4], sample[1:-1:2]]
+    return [part for part in parts if part]
 
 
 class WidthCounter(PatternCounter):
@@ -88,6 +107,7 @@ class WidthCounter(PatternCounter):
     ) -> None:
         super().__init__(body)
         self._widths = widths or {}
+        self.unsure: set[int] = set()  # PTX lines of copies that no reading is like
 
     def where(self, ins: Instruction) -> Space:
         """Return the space that the instruction names."""
@@ -114,16 +134,41 @@ class WidthCounter(PatternCounter):
             parts += [aligned, *(cost * aligned for cost in costs)]
         return np.stack(parts, axis=1)
 
+    def copy_cost(self, pc: int, space: Space, rows: Addresses) -> Counts:
+        """Return the same of one side of a copy, which ptxas never joins."""
+        ins = self.body[pc]
+        size = access_bytes(ins)
+        sources, targets = np.split(rows, 2, axis=1)
+        passes = copy_passes(ins, space, rows)
+        if _is_unread(ins, sources, targets):
+            self.unsure.add(ins.ptx_line)
+        none, once = np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64)
+        if space is Space.SHARED:
+            least = np.minimum(passes, fewest(targets, size, WAVEFRONT_BYTES))
+            return np.stack([once, none, none, passes, least], axis=1)
+        least = np.minimum(passes, fewest(sources, size, SECTOR_BYTES))
+        touched = lines(sources, size)
+        return np.stack([once, passes, touched, tags_somewhere(sources, size), least], axis=1)
+
     def by_line(self) -> dict[AccessKey, AccessSums]:
         """Return the sums by PTX line, space and width; copies of an inlined line together."""
         result: dict[AccessKey, AccessSums] = {}
-        for (pc, space), sums in self.sums.items():
+        for (pc, space), sums in self.sums().items():
             costs = sums[1:].reshape(-1, len(_FIELDS)).tolist()
             for width, cost in zip(self.widths(pc), costs, strict=True):
                 key = (self.body[pc].ptx_line, _NAMES[space], width)
                 each = AccessSums(**dict(zip(_FIELDS, cost, strict=True)))
                 result[key] = result.get(key, AccessSums()).plus(each)
         return result
+
+
+def _is_unread(ins: Instruction, sources: Addresses, targets: Addresses) -> bool:
+    """Whether a copy goes around L1, fills with zeros, or has conflicts on both sides at once."""
+    if "cg" in ins.flags or ((sources == NOBODY) & (targets != NOBODY)).any():
+        return True
+    size = access_bytes(ins)
+    both = np.minimum(lane_wavefronts(sources, size), lane_wavefronts(targets, size))
+    return bool((both > size // 4).any())
 
 
 def _costs(rows: Addresses, width: Width, space: Space, opcode: str) -> list[Counts]:
@@ -173,6 +218,12 @@ class _Warps:
         if self._count >= _MOST_ROWS:
             self._merge()
 
+    def executed(self) -> int:
+        """Return the instructions that all warps have executed."""
+        self._merge()
+        times = self._rows[:, 1::3].T @ self._weights
+        return int(times @ np.array([b.end - b.start for b in self.plan.blocks], np.int64))
+
     def _merge(self) -> None:
         rows = np.concatenate([self._rows, *self._waiting])
         ones = np.ones(len(rows) - len(self._rows), np.int64)
@@ -182,7 +233,9 @@ class _Warps:
         np.add.at(self._weights, inverse.reshape(-1), weights)
         self._waiting, self._count = [], 0
 
-    def counts(self, accesses: Mapping[AccessKey, AccessSums], blocks: int) -> PtxCounts:
+    def counts(
+        self, accesses: Mapping[AccessKey, AccessSums], blocks: int, unsure: Collection[int]
+    ) -> PtxCounts:
         """Return what was collected, by line of the PTX."""
         self._merge()
         body = self.plan.function.body
@@ -206,4 +259,5 @@ class _Warps:
             accesses=accesses,
             blocks=blocks,
             parted=parted,
+            unsure=frozenset(unsure),
         )

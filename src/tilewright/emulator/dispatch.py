@@ -11,6 +11,7 @@ from tilewright.emulator.ops import (  # noqa: F401 - importing a family registe
     bits,
     compares,
     convert,
+    copies,
     exchange,
     floats,
     halves,
@@ -30,11 +31,9 @@ if TYPE_CHECKING:
 
 Code: TypeAlias = "Callable[[Translator, BlockCode, int, Instruction], None]"
 
-# Hints, and orderings that hold anyway because a warp's accesses happen one after another.
+# Hints, and what concerns only the order of clusters and proxies, which are not emulated.
 _NOTHING = frozenset(
     {
-        "membar",
-        "fence",
         "nanosleep",
         "prefetch",
         "prefetchu",
@@ -55,12 +54,15 @@ _SPECIAL: dict[str, Code] = {
     "red": memory.atomic,
     "bar": sync.barrier,
     "barrier": sync.barrier,
+    "membar": sync.fence,
+    "fence": sync.fence,
     "shfl": exchange.shuffle,
     "vote": exchange.vote,
     "match": exchange.match,
     "redux": exchange.redux,
     "activemask": exchange.activemask,
     "elect": exchange.elect,
+    "cp": copies.copy,
     "cvta": moves.cvta,
     "isspacep": moves.isspacep,
 }

@@ -223,6 +223,11 @@ define void @tw_start(ptr %state, i32 %lanes) {{
 entry:
   %passed.at = getelementptr i8, ptr %state, i64 {state.WARP_PASSED}
   store i32 0, ptr %passed.at
+  ; Copies that the block before did not wait for are dropped: nobody can have read them.
+  %copy.at = getelementptr i8, ptr %state, i64 {state.WARP_FIRST_COPY}
+  store i64 0, ptr %copy.at
+  %groups.at = getelementptr i8, ptr %state, i64 {state.WARP_GROUPS}
+  store <32 x i32> zeroinitializer, ptr %groups.at
   br label %lane
 lane:
   %l = phi i32 [ 0, %entry ], [ %next, %lane ]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tilewright.arguments import check_arguments
 from tilewright.emulator import state
 from tilewright.emulator.arena import Arena
+from tilewright.emulator.copies import QUEUE_BYTES
 from tilewright.emulator.faults import explain
 from tilewright.emulator.observers import Batch, Observer, standard_observers, total
 from tilewright.emulator.program import Program, build
@@ -157,6 +158,8 @@ class _Session:
         context.local, context.local_frame = local, layout.local_frame
         context.scratch = room(program.scratch_bytes)
         context.warps = room(program.state_bytes * layout.warps)
+        if program.copies:
+            context.copies = room(QUEUE_BYTES * layout.warps)
         context.step_limit = self.step_limit
         context.grid = (ctypes.c_uint32 * 3)(*self.launch.grid)
         context.counts = counts.ctypes.data

@@ -47,6 +47,8 @@ def explain(
             return scene.limit()
         case Fault.BARRIER:
             return scene.barrier()
+        case Fault.COPY_SIZE:
+            return scene.copy_size()
         case _:
             return scene.warp_sync()
 
@@ -83,8 +85,8 @@ class _Scene:
             ptx_line=ins.ptx_line if ins else 0,
             source_file=location.file if location else None,
             source_line=location.line if location else None,
-            block=_coordinates(self.context.block, self.launch.grid),
-            thread=None if thread is None else _coordinates(thread, self.launch.block),
+            block=coordinates(self.context.block, self.launch.grid),
+            thread=None if thread is None else coordinates(thread, self.launch.block),
         )
 
     # --- accesses -----------------------------------------------------------------------------
@@ -95,7 +97,8 @@ class _Scene:
         width = _width(ins)
         what = f"{_access(ins)} of {width} bytes at address {address:#x} is out of bounds: "
         segment, offset = divmod(address, 1 << state.SEGMENT_SHIFT)
-        space = ins.space if ins else None
+        # Both sides of a copy are noted by their generic addresses.
+        space = ins.space if ins and ins.opcode != "cp" else None
         if space == "shared":
             what += self._window("shared", address & 0xFFFFFFFF)
         elif space == "local":
@@ -133,6 +136,17 @@ class _Scene:
             "(use narrower accesses where the data may be unaligned)",
             self.site(ins, self.context.fault_lane),
             address,
+        )
+
+    def copy_size(self) -> OutOfBoundsError:
+        """Tell of a copy that is to read more bytes than it writes."""
+        ins, given = self.instruction, self.context.fault_address
+        return OutOfBoundsError(
+            f"the source size of this asynchronous copy is {given}, and it writes {_width(ins)} "
+            "bytes: what happens then is undefined (pass the bytes of the source that are valid, "
+            f"0 to {_width(ins)}; a difference below 0 must be clamped first)",
+            self.site(ins, self.context.fault_lane),
+            given,
         )
 
     # --- ends and waits -------------------------------------------------------------------------
@@ -203,17 +217,19 @@ class _Scene:
         )
 
 
-def _coordinates(number: int, shape: Dim3) -> Dim3:
+def coordinates(number: int, shape: Dim3) -> Dim3:
+    """Return x, y, z of the block or thread with a number."""
     return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
 
 
 def _access(ins: Instruction | None) -> str:
     names = {"ld": "load", "ldu": "load", "st": "store", "atom": "atomic", "red": "atomic"}
+    names["cp"] = "asynchronous copy"
     return names.get(ins.opcode if ins else "", "access")
 
 
 def _width(ins: Instruction | None) -> int:
-    return access_bytes(ins) if ins and ins.types else 0
+    return access_bytes(ins) if ins and (ins.types or ins.opcode == "cp") else 0
 
 
 def _last_name(symbol: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -16,9 +17,19 @@ import numpy.typing as npt
 
 from tilewright.counters import Counters
 from tilewright.emulator import state
-from tilewright.emulator.lanes import BITS
+from tilewright.emulator.ops.accesses import access_bytes, is_copy
 from tilewright.emulator.plan import Plan
-from tilewright.emulator.rules import LINE_BYTES, NOBODY, Addresses, Counts, sectors, wavefronts
+from tilewright.emulator.rules import (
+    LINE_BYTES,
+    NOBODY,
+    Addresses,
+    Counts,
+    bypassing_sectors,
+    copy_wavefronts,
+    sectors,
+    wavefronts,
+)
+from tilewright.emulator.tally import ROOM, FixedTally
 from tilewright.toolchain.ptx.ir import Instruction
 
 __all__ = ["AccessCounter", "Batch", "Observer", "PatternCounter", "Space", "sectors", "wavefronts"]
@@ -27,6 +38,8 @@ LOADS = frozenset({"ld", "ldu"})
 STORES = frozenset({"st"})
 ATOMICS = frozenset({"atom", "red"})
 _LINE = np.uint64(LINE_BYTES)
+# Patterns of one instruction in a batch that are looked up one by one, and that are remembered.
+_MOST_LOOKED_UP, _MOST_KNOWN = 128, 1 << 14
 
 
 class Space(IntEnum):
@@ -39,6 +52,7 @@ class Space(IntEnum):
     LOCAL = 4
 
 
+_NAMED = (Space.GLOBAL, Space.SHARED, Space.LOCAL)
 _SPACES = {
     "global": Space.GLOBAL,
     "shared": Space.SHARED,
@@ -77,15 +91,17 @@ class PatternCounter:
     """Costs of accesses, by instruction and state space, each distinct pattern worked out once.
 
     What an access costs depends on its addresses modulo 128 bytes alone. Generic accesses count
-    where their first active lane's address lies. `sums` holds the requests, then the sums of
-    `cost`, which a subclass gives; `where` says in which space an instruction is counted.
+    where their first active lane's address lies. `cost`, which a subclass gives, is of one access;
+    `where` says in which space an instruction is counted.
     """
 
     def __init__(self, body: Sequence[Instruction]) -> None:
         self.body = body
-        self.sums: dict[tuple[int, Space], Counts] = {}
-        self._known: dict[int, Counts] = {}
+        self._sums: dict[tuple[int, Space], Counts] = {}
+        self._fixed: FixedTally | None = None
+        self._known: dict[tuple[int, Space, bytes], Counts] = {}
         self._spaces = np.array([self.where(ins) for ins in body], np.uint64)
+        self._copies = np.array([is_copy(ins) for ins in body], bool)
 
     def where(self, ins: Instruction) -> Space:
         """Return where an instruction's accesses count."""
@@ -95,60 +111,87 @@ class PatternCounter:
         """Return the costs of accesses with the addresses `rows`, [len(rows), costs]."""
         raise NotImplementedError
 
+    def copy_cost(self, pc: int, space: Space, rows: Addresses) -> Counts:
+        """Return the costs of one side of cp.async; `rows` are 32 sources, then 32 targets."""
+        raise NotImplementedError
+
     def observe(self, batch: Batch) -> None:
         """Count a batch."""
-        events = batch.events
-        counted = (events["mask"] != 0) & (self._spaces[events["pc"]] != Space.NONE)
-        fixed = np.flatnonzero(counted & (events["row"] < 0))
-        if fixed.size:
-            self._fixed(batch, fixed)
-        free = np.flatnonzero(counted & (events["row"] >= 0))
-        if not free.size:
-            return
-        keys = self._keys(events["pc"][free], _first_active(batch, free))
+        if self._fixed is None:
+            named = np.flatnonzero(np.isin(self._spaces, _NAMED)).tolist()
+            self._fixed = FixedTally(batch.offsets, named, len(self.body))
+        self._copied(batch)
+        rest = self._fixed.take(batch.events)
+        pcs = batch.events["pc"][rest]
+        counted = (batch.events["mask"][rest] != 0) & (self._spaces[pcs] != Space.NONE)
+        if counted.any():
+            self._count(batch, rest[counted])
+
+    def sums(self) -> dict[tuple[int, Space], Counts]:
+        """Return the requests, then the sums of `cost`, by instruction and space."""
+        found = dict(self._sums)
+        if self._fixed is not None:
+            for pc, rows, counts in self._fixed.patterns():
+                space = Space(int(self._spaces[pc]))
+                _add(found, pc, space, counts, self.cost(pc, space, rows))
+        return found
+
+    def _count(self, batch: Batch, chosen: npt.NDArray[np.intp]) -> None:
+        """Count events whose addresses are looked at lane by lane."""
+        rows, first = _relative(batch, chosen)
+        pcs = batch.events["pc"][chosen]
+        spaces = self._spaces[pcs]
+        generic = spaces == Space.GENERIC
+        spaces[generic] = _generic_space(first[generic])
+        keys = (pcs.astype(np.uint64) << np.uint64(3)) | spaces
         for key in np.unique(keys).tolist():
             pc, space = key >> 3, Space(key & 7)
             if space is not Space.NONE:
-                rows, counts = _distinct(_relative(batch, free[keys == key]))
-                costs = self.cost(pc, space, rows)
-                self._add(pc, space, int(counts.sum()), counts @ costs)
+                distinct, counts = _distinct(rows[keys == key])
+                _add(self._sums, pc, space, counts, self._costs(pc, space, distinct))
 
-    def _keys(self, pcs: npt.NDArray[np.int32], addresses: Addresses) -> Addresses:
-        """Instruction and state space of accesses, as one number."""
-        spaces = self._spaces[pcs]
-        generic = spaces == Space.GENERIC
-        spaces[generic] = _generic_space(addresses[generic])
-        return (pcs.astype(np.uint64) << np.uint64(3)) | spaces
+    def _costs(self, pc: int, space: Space, rows: Addresses) -> Counts:
+        """Return `cost` of each row, looked up where it is known."""
+        if len(rows) > _MOST_LOOKED_UP:
+            return self.cost(pc, space, rows)
+        names = [(pc, space, row.tobytes()) for row in rows]
+        new = [n for n, name in enumerate(names) if name not in self._known]
+        if new:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+                new = list(range(len(rows)))
+            costs = self.cost(pc, space, rows[new])
+            self._known.update((names[n], cost) for n, cost in zip(new, costs, strict=True))
+        return np.stack([self._known[name] for name in names])
 
-    def _fixed(self, batch: Batch, chosen: npt.NDArray[np.intp]) -> None:
-        """Events whose addresses are a base plus known offsets."""
-        events = batch.events[chosen]
-        keys = (
-            (self._keys(events["pc"], events["base"]) << np.uint64(39))
-            | (events["mask"].astype(np.uint64) << np.uint64(7))
-            | (events["base"] % _LINE)
-        )
-        distinct, index, counts = np.unique(keys, return_index=True, return_counts=True)
-        for key, first, count in zip(distinct.tolist(), index, counts.tolist(), strict=True):
-            pc, space = key >> 42, Space(key >> 39 & 7)
-            if space is Space.NONE:
-                continue
-            if key not in self._known:
-                row = _relative(batch, chosen[first : first + 1])
-                self._known[key] = self.cost(pc, space, row)[0]
-            self._add(pc, space, count, count * self._known[key])
+    def _copied(self, batch: Batch) -> None:
+        """Events of copies: those of the source and the target follow each other."""
+        events = batch.events
+        chosen = np.flatnonzero(self._copies[events["pc"]])
+        sources, targets = chosen[::2], chosen[1::2]
+        ran = events["mask"][targets] != 0
+        for pc in np.unique(events["pc"][targets[ran]]).tolist():
+            these = ran & (events["pc"][targets] == pc)
+            sides = [_relative(batch, side[these])[0] for side in (sources, targets)]
+            rows, counts = _distinct(np.concatenate(sides, axis=1))
+            read = counts * (rows[:, :32] != NOBODY).any(axis=1)
+            for space, times in ((Space.GLOBAL, read), (Space.SHARED, counts)):
+                _add(self._sums, pc, space, times, self.copy_cost(pc, space, rows))
 
-    def _add(self, pc: int, space: Space, requests: int, costs: Counts) -> None:
-        sums = np.array([requests, *costs.tolist()], np.int64)
-        known = self.sums.get((pc, space))
-        self.sums[pc, space] = sums if known is None else known + sums
+
+def _add(
+    sums: dict[tuple[int, Space], Counts], pc: int, space: Space, counts: Counts, costs: Counts
+) -> None:
+    """Add so many accesses of each cost, [patterns, costs]."""
+    found = np.array([counts.sum(), *(counts @ costs)], np.int64)
+    sums[pc, space] = sums[pc, space] + found if (pc, space) in sums else found
 
 
 class AccessCounter(PatternCounter):
     """Requests and passes of loads and stores with the widths that the PTX gives them.
 
     A pass is a sector of global or a wavefront of shared memory. Atomics are neither loads nor
-    stores, as in the profiler.
+    stores, as in the profiler; cp.async is a load of global and a store of shared memory.
     """
 
     def where(self, ins: Instruction) -> Space:
@@ -165,10 +208,18 @@ class AccessCounter(PatternCounter):
             return wavefronts(rows, size, load=ins.opcode in LOADS)[:, None]
         return sectors(rows, size)[:, None]
 
+    def copy_cost(self, pc: int, space: Space, rows: Addresses) -> Counts:
+        """Return the passes."""
+        return copy_passes(self.body[pc], space, rows)[:, None]
 
-def access_bytes(ins: Instruction) -> int:
-    """Bytes that one lane of an access moves."""
-    return BITS[ins.types[-1]] // 8 * ins.vector
+
+def copy_passes(ins: Instruction, space: Space, rows: Addresses) -> Counts:
+    """Sectors, or wavefronts, of one side of cp.async; `rows` are 32 sources, then 32 targets."""
+    sources, targets = np.split(rows, 2, axis=1)
+    through_l1, size = "cg" not in ins.flags, access_bytes(ins)
+    if space is Space.SHARED:
+        return copy_wavefronts(sources, targets, size, through_l1=through_l1)
+    return sectors(sources, size) if through_l1 else bypassing_sectors(sources, targets)
 
 
 def space_named(ins: Instruction) -> Space:
@@ -186,40 +237,39 @@ def _generic_space(addresses: Addresses) -> Addresses:
     return result
 
 
-def _first_active(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
-    """Return the address of each event's first active lane."""
-    active = _active(batch.events["mask"][chosen])
-    rows = batch.addresses(chosen)
-    return np.take_along_axis(rows, active.argmax(axis=1)[:, None], axis=1)[:, 0]
-
-
 def _active(masks: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     """Return masks as booleans, [len(masks), 32]."""
     return np.asarray((masks[:, None] >> np.arange(32, dtype=np.uint32)) & 1 == 1)
 
 
-def _relative(batch: Batch, chosen: npt.NDArray[np.intp]) -> Addresses:
-    """Addresses from the line of each event's first active lane on; NOBODY for idle lanes."""
+def _relative(batch: Batch, chosen: npt.NDArray[np.intp]) -> tuple[Addresses, Addresses]:
+    """Addresses from the line of each event's first active lane on; NOBODY for idle lanes.
+
+    The second are the addresses of those first lanes.
+    """
     addresses = batch.addresses(chosen)
     active = _active(batch.events["mask"][chosen])
-    first = _first_active(batch, chosen)
-    # Half of the range is room for lanes that lie below the first.
-    origin = first - first % _LINE - (np.uint64(1) << np.uint64(62))
-    return np.where(active, addresses - origin[:, None], NOBODY)
+    first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
+    origin = first - first % _LINE - np.uint64(ROOM)
+    return np.where(active, addresses - origin, NOBODY), first[:, 0]
 
 
 def _distinct(rows: Addresses) -> tuple[Addresses, Counts]:
     """Return the distinct rows and how often each occurs, by a 64-bit sum of each."""
-    odd = np.uint64(1)
-    weights = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) | odd
     with np.errstate(over="ignore"):
-        keys = (rows * weights).sum(axis=1, dtype=np.uint64)
+        keys = (rows * _weights(rows.shape[1])).sum(axis=1, dtype=np.uint64)
     _, index, inverse, counts = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True
     )
     if not np.array_equal(rows[index][inverse], rows):  # two rows share a sum: compare them whole
         return np.unique(rows, axis=0, return_counts=True)
     return rows[index], counts
+
+
+@cache
+def _weights(count: int) -> Addresses:
+    """Return odd numbers at random, always the same."""
+    return np.random.default_rng(0).integers(1, 2**63, count, dtype=np.uint64) | np.uint64(1)
 
 
 def standard_observers(plan: Plan) -> list[Observer]:
@@ -264,8 +314,9 @@ def _by_space(body: Sequence[Instruction], counter: AccessCounter) -> Mapping[st
         ),
         0,
     )
-    for (pc, space), (requests, passes) in counter.sums.items():
-        way = "load" if body[pc].opcode in LOADS else "store"
+    for (pc, space), (requests, passes) in counter.sums().items():
+        reads = body[pc].opcode in LOADS or (body[pc].opcode == "cp" and space is Space.GLOBAL)
+        way = "load" if reads else "store"
         if space is Space.SHARED:
             sums[f"shared_{way}_requests"] += int(requests)
             sums[f"shared_{way}_wavefronts"] += int(passes)

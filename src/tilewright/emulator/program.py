@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tilewright.emulator.copies import copies_ir
 from tilewright.emulator.driver import driver_ir
 from tilewright.emulator.frame import Frame, Layout, grid_bits
 from tilewright.emulator.inline import inline_calls
@@ -39,6 +40,7 @@ class Program:
     scratch_bytes: int
     max_events: int
     offsets: Mapping[int, tuple[int, ...]]  # of the lanes' addresses, where the code fixes them
+    copies: bool  # whether the kernel has asynchronous copies
     counting: bool
 
 
@@ -58,7 +60,8 @@ class _Recent(OrderedDict):  # type: ignore[type-arg]
 
 _programs = _Recent(_MOST_PROGRAMS)
 _modules = _Recent(_MOST_MODULES)
-_lock = threading.Lock()
+_lock = threading.Lock()  # of the programs that there are
+_building = threading.Lock()
 
 
 def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
@@ -71,11 +74,22 @@ def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
     digest = hashlib.sha256(artifact.ptx.encode()).digest()
     sizes = tuple(grid_bits(n) for n in launch.grid)
     key = (digest, artifact.symbol, launch.block, sizes, launch.shared_bytes, counting)
+    program = _built(key)
+    if program is None:
+        with _building:  # one at a time, each once; who finds what there is does not wait for it
+            program = _built(key)
+            if program is None:
+                program = _build(artifact, digest, launch, counting)
+                with _lock:
+                    _programs.put(key, program)
+    return program
+
+
+def _built(key: object) -> Program | None:
     with _lock:
-        if key not in _programs:
-            _programs.put(key, _build(artifact, digest, launch, counting))
-        program: Program = _programs[key]
-        _programs.move_to_end(key)
+        program: Program | None = _programs.get(key)
+        if program is not None:
+            _programs.move_to_end(key)
     return program
 
 
@@ -114,16 +128,19 @@ def _build(artifact: Artifact, digest: bytes, launch: Launch, counting: bool) ->
     frame = Frame(layout, decided.shapes)
     translator = Translator(decided, frame, host().width, counting=counting)
     text = with_attributes(str(translator.build()))
-    runtime = runtime_ir() + driver_ir(layout.warps, launch.threads, frame.state_bytes)
+    runtime = (
+        runtime_ir() + copies_ir() + driver_ir(layout.warps, launch.threads, frame.state_bytes)
+    )
     return Program(
         kernel=artifact.name,
         layout=layout,
         plan=decided,
-        compiled=compile_modules([text, runtime]),
+        compiled=compile_modules([text, runtime], level=0 if counting else 1),
         state_bytes=frame.state_bytes,
         scratch_bytes=translator.scratch_bytes,
         max_events=translator.max_events,
         offsets=translator.offsets,
+        copies=any(ins.opcode == "cp" for ins in function.body),
         counting=counting,
     )
 

@@ -8,9 +8,9 @@ H200 (sm_90), 2026-11-30: 16 accesses of one warp with known addresses a case. C
 those of the record; tests/model/test_access_rules.py holds every rule to every case, and
 docs/counting.md tells the rules in plain words.
 
-Without a rule: cp.async that bypasses L1 (`.cg`: its counters follow neither side's addresses);
-cp.async with conflicts on both sides at once, and atomics other than additions of 4 bytes (not
-read); the data wavefronts of global loads that miss.
+Without a rule: cp.async with conflicts on both sides at once, or filled up with zeros, and atomics
+other than additions of 4 bytes (not read); the sectors that cp.async asks the L2 for where it
+bypasses L1; the data wavefronts of global loads that miss.
 """
 
 from __future__ import annotations
@@ -174,6 +174,42 @@ def lane_wavefronts(rows: Addresses, size: int) -> Counts:
     return np.asarray(sum(_conflicts(part, phases, shared=False) for part in parts))
 
 
+def copy_wavefronts(
+    sources: Addresses, targets: Addresses, size: int, *, through_l1: bool
+) -> Counts:
+    """Count the passes of cp.async: `memory_l1_wavefronts_shared`.
+
+    Through L1 (`.ca`) lanes wait for each other on the side with more conflicts: in all 48 cases
+    cp_async4, 8 and 16 one side has none. Around L1 (`.cg`) a pass writes to one line what comes
+    from one line, at the same place of both; a lane that moves within its line has a pass of its
+    own, and of lanes with one target the last alone has any. All 16 cases cp_async_cg16.
+    """
+    if through_l1:
+        return np.maximum(lane_wavefronts(sources, size), lane_wavefronts(targets, size))
+    return _moved_pieces(sources, targets, LINE_BYTES)
+
+
+def bypassing_sectors(sources: Addresses, targets: Addresses) -> Counts:
+    """Count the sectors of cp.async around L1 (`.cg`): pieces as of its passes, of 32 bytes.
+
+    Equals `memory_l2_theoretical_sectors_global` in all 16 cases cp_async_cg16.
+    """
+    return _moved_pieces(sources, targets, SECTOR_BYTES)
+
+
+def _moved_pieces(sources: Addresses, targets: Addresses, piece: int) -> Counts:
+    """Count pairs of pieces, source and target, that lanes move to the same place within."""
+    idle = targets == NOBODY
+    sources = np.where(idle | (sources == NOBODY), targets, sources)  # zeros come from nowhere
+    lasting = ~np.triu(targets[:, :, None] == targets[:, None, :], 1).any(axis=2) & ~idle
+    width = np.uint64(piece)
+    stays = lasting & (sources % width == targets % width)
+    together = stays[:, :, None] & stays[:, None, :]
+    for side in (sources // width, targets // width):
+        together &= side[:, :, None] == side[:, None, :]
+    return np.asarray((lasting & ~np.tril(together, -1).any(axis=2)).sum(axis=1))
+
+
 def _phased(rows: Addresses, size: int, phases: int) -> Counts:
     """Count passes where the warp goes in `phases` equal parts, one after the other."""
     parts = np.split(rows, phases, axis=1)
@@ -243,11 +279,11 @@ def global_wavefronts(rows: Addresses, size: int, *, placed: bool = False) -> Co
     if placed:
         return np.maximum(tag_wavefronts(rows, size), banks)
     spread = lines(rows, size) > banks  # the others' tags cannot take longer
-    banks[spread] = np.maximum(_tags_somewhere(rows[spread], size), banks[spread])
+    banks[spread] = np.maximum(tags_somewhere(rows[spread], size), banks[spread])
     return banks
 
 
-def _tags_somewhere(rows: Addresses, size: int) -> Counts:
+def tags_somewhere(rows: Addresses, size: int) -> Counts:
     """Return the mean of the passes through the tags, rounded, over places of the row."""
     idle = rows == NOBODY
     moved = (np.where(idle, rows, rows + origin) for origin in _ORIGINS)

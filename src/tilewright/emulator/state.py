@@ -41,6 +41,7 @@ class Fault(IntEnum):
     WARP_SYNC = 5
     LIMIT = 6
     BRANCH = 7
+    COPY_SIZE = 8
 
 
 class Segment(ctypes.Structure):
@@ -83,6 +84,7 @@ class Context(ctypes.Structure):
         ("flush", ctypes.c_void_p),
         ("counts", ctypes.c_void_p),
         ("stop", ctypes.c_void_p),  # a byte that another worker sets to end the run
+        ("copies", ctypes.c_void_p),  # each warp's queue of asynchronous copies
     )
 
 
@@ -124,5 +126,8 @@ WARP_BLOCKING = 136  # i32: 1 for sync, 0 for arrive
 WARP_BARRIER_PC = 140  # i32: the instruction it waits at
 WARP_REDUCED = 144  # i32: what bar.red gave; the warp's own part before that
 WARP_PASSED = 148  # i32: lanes that have passed the bar.warp.sync they are parked at
-WARP_HEAD = 192
+WARP_FIRST_COPY = 152  # i32: the oldest copy in the warp's queue that may be pending
+WARP_END_COPY = 156  # i32: behind the newest
+WARP_GROUPS = 192  # <32 x i32>: the groups of copies that each lane has committed
+WARP_HEAD = 320
 SLICE = 1 << 14  # backward jumps that a warp may make before others get a turn

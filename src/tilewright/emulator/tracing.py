@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.engine import run
-from tilewright.emulator.observers import LOADS, Batch, access_bytes, space_named
+from tilewright.emulator.observers import LOADS, Batch, space_named
 from tilewright.emulator.observers import Space as Kind
+from tilewright.emulator.ops.accesses import access_bytes, is_copy
 from tilewright.emulator.program import build
 from tilewright.emulator.rules import NOBODY, SECTOR_BYTES
 from tilewright.launch import Argument, Launch
@@ -40,14 +41,17 @@ class Tracer:
     def __init__(self, body: Sequence[Instruction]) -> None:
         self._lines = np.array([ins.ptx_line for ins in body], np.int64)
         self._sizes = np.array([access_bytes(i) if _counts(i) else 0 for i in body], np.int64)
-        self._loads = np.array([ins.opcode in LOADS for ins in body], bool)
+        self._copies = np.array([is_copy(ins) for ins in body], bool)
+        self._loads = np.array([ins.opcode in LOADS for ins in body], bool) | self._copies
         self._turns: dict[tuple[int, int, int], int] = {}
         self._kept: list[tuple[npt.NDArray[np.void], npt.NDArray[np.uint64]]] = []
 
     def observe(self, batch: Batch) -> None:
         """Take one batch."""
         events = batch.events
-        candidates = np.flatnonzero((self._sizes[events["pc"]] > 0) & (events["mask"] != 0))
+        kept = (self._sizes[events["pc"]] > 0) & (events["mask"] != 0)
+        kept[np.flatnonzero(self._copies[events["pc"]])[1::2]] = False  # where copies go
+        candidates = np.flatnonzero(kept)
         chosen = []
         keys = zip(
             events["block"][candidates].tolist(),
@@ -85,7 +89,7 @@ class Tracer:
 
 def _counts(ins: Instruction) -> bool:
     """Whether an instruction may access global memory."""
-    return space_named(ins) in (Kind.GLOBAL, Kind.GENERIC)
+    return is_copy(ins) or space_named(ins) in (Kind.GLOBAL, Kind.GENERIC)
 
 
 def _order(blocks: npt.NDArray[np.int64], warps: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

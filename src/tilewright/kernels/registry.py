@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tilewright.errors import ProblemError, UnknownNameError
 from tilewright.kernels.tiles import Tile, TileUse, check
 from tilewright.kernels.tuned import DEFAULT_GPU, TunedTile, tuned_tiles
-from tilewright.launch import Argument, Launch
+from tilewright.launch import Array, Launch
 from tilewright.problem import Problem
 
 FOLDER = Path(__file__).parent
@@ -122,7 +122,7 @@ class Rung:
         a: npt.NDArray[np.float32],
         b: npt.NDArray[np.float32],
         c: npt.NDArray[np.float32],
-    ) -> tuple[Argument, ...]:
+    ) -> tuple[Array | np.generic, ...]:
         """Return the kernel's arguments in order; the arrays flat, sharing their memory.
 
         Shapes: contiguous, with rows at the problem's leading dimensions; the last row may end

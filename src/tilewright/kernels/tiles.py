@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 
@@ -16,7 +17,11 @@ FLOAT_BYTES = 4
 MAX_THREADS = 1024
 MAX_STATIC_SHARED_BYTES = 48 * 1024
 
-_LEAST = {"bm": 1, "bn": 1, "tm": 1, "tn": 1, "wniter": 1}  # 0 for the others
+# Of a block that opts in, on the GPU that offers most (compute capability 9.0 and 10.0).
+# Source: CUDA C++ Programming Guide, same table. A smaller GPU refuses when it launches.
+MAX_SHARED_BYTES = 227 * 1024
+
+_LEAST = {"bm": 1, "bn": 1, "tm": 1, "tn": 1, "wniter": 1, "kparts": 1}  # 0 for the others
 _MOST = 1 << 16  # of any field: far above every limit below, so that products stay readable
 
 
@@ -25,8 +30,10 @@ class Tile:
     """A kernel's schedule: the fields of the C++ struct of `lib/tile.cuh`, in its order.
 
     Units: elements, except `wniter` (sub-tiles of a warp along n), `unroll` (steps along k in one
-    body of the main loop, 0 for all of bk) and `min_blocks` (blocks that an SM must have registers
-    for, 0 to let the compiler choose). `bk` is 0 without staging, `wm` and `wn` without warp tiles.
+    body of the main loop, 0 for all of bk), `min_blocks` (blocks that an SM must have registers
+    for, 0 to let the compiler choose), `stages` (tiles of A and B in shared memory at a time, in
+    dynamic shared memory; 0 for one, in static) and `kparts` (threads that share an output, each
+    with a part of k). `bk` is 0 without staging, `wm` and `wn` without warp tiles.
 
     Raises:
         TileError: a tile that no kernel can run with, with the rule and a remedy.
@@ -43,6 +50,8 @@ class Tile:
     wniter: int = 1
     unroll: int = 0
     min_blocks: int = 0
+    stages: int = 0
+    kparts: int = 1
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -59,12 +68,12 @@ class Tile:
         """Threads a block."""
         if self.wm:
             return WARP_THREADS * (self.bm // self.wm) * (self.bn // self.wn)
-        return (self.bm // self.tm) * (self.bn // self.tn)
+        return (self.bm // self.tm) * (self.bn // self.tn) * self.kparts
 
     @property
     def shared_bytes(self) -> int:
-        """Static shared memory a block: a tile of A, padded, and one of B."""
-        return FLOAT_BYTES * self.bk * (self.bm + self.pad + self.bn)
+        """Shared memory a block: a tile of A, padded, and one of B, for each stage."""
+        return FLOAT_BYTES * self.bk * (self.bm + self.pad + self.bn) * max(self.stages, 1)
 
     def expression(self) -> str:
         """Return the tile as C++: `Tile{.bm=128,.bn=128,…}`, every field named."""
@@ -97,13 +106,16 @@ class Tile:
 class TileUse:
     """What a kernel does with a tile: the fields that it reads beside bm and bn, how it copies.
 
-    `vector` says that it copies and reads four floats an instruction.
+    `vector` says that it copies and reads four floats an instruction, `whole_rows` that the block
+    copies tiles by whole rows, each thread as many floats.
     """
 
     reads: frozenset[str] = field(default=frozenset())
     vector: bool = False
+    whole_rows: bool = True
 
 
+@functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
 def check(tile: Tile, use: TileUse, kernel: str) -> None:
     """Accept a tile for a kernel, or say which rule it breaks.
 
@@ -134,13 +146,17 @@ def _rules_of_every_kernel(t: Tile) -> Iterator[_Rule]:
         f"its {t.threads} threads a block are more than {MAX_THREADS}: make bm or bn smaller, or "
         "tm or tn larger",
     )
-    yield bool(t.bk) or t.pad == t.unroll == 0, "pad and unroll belong to staging: give bk as well"
+    yield (
+        bool(t.bk) or t.pad == t.unroll == t.stages == 0,
+        "pad, unroll and stages belong to staging: give bk as well",
+    )
     if t.unroll:
         yield _divides(t, "unroll", "bk")
+    most, kind = (MAX_SHARED_BYTES, "") if t.stages else (MAX_STATIC_SHARED_BYTES, " statically")
     yield (
-        t.shared_bytes <= MAX_STATIC_SHARED_BYTES,
-        f"its {t.shared_bytes} bytes of shared memory are more than the "
-        f"{MAX_STATIC_SHARED_BYTES} that a block has statically: make bk smaller",
+        t.shared_bytes <= most,
+        f"its {t.shared_bytes} bytes of shared memory are more than the {most} that a block "
+        f"has{kind}: make bk{' or stages' if t.stages else ''} smaller",
     )
 
 
@@ -151,6 +167,10 @@ def _rules_of_plain_tiles(t: Tile) -> Iterator[_Rule]:
 
 
 def _rules_of_warp_tiles(t: Tile) -> Iterator[_Rule]:
+    yield (
+        t.kparts == 1,
+        f"kparts = {t.kparts}: the threads of a warp tile have all of k: leave it 1",
+    )
     yield bool(t.wm and t.wn), "wm and wn are the two sides of a warp's tile: give both"
     yield _divides(t, "wm", "bm")
     yield _divides(t, "wn", "bn")
@@ -187,7 +207,7 @@ def _rules_of_one_kernel(t: Tile, use: TileUse) -> Iterator[_Rule]:
                 f"{name} = {value} must be a multiple of {VECTOR_FLOATS}, the floats of an "
                 f"instruction: try {name} = {-(-value // VECTOR_FLOATS) * VECTOR_FLOATS}",
             )
-    if "bk" in use.reads:
+    if "bk" in use.reads and use.whole_rows:
         width = VECTOR_FLOATS if use.vector else 1
         fitting = [bk for bk in range(width, 129, width) if _copies_evenly(t, bk, width)]
         nearest = min(fitting, key=lambda bk: abs(bk - t.bk), default=None)

@@ -7,7 +7,7 @@ with the one cost taken away, which gives the most that mending it can give. Wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -71,11 +71,12 @@ def advise(
     occupancy: Occupancy,
     *,
     asked: Asked | None = None,
-    tried: Sequence[Suggestion] = (),
+    tried: Callable[[], Sequence[Suggestion]] = tuple,
 ) -> tuple[Suggestion, ...]:
     """Return suggestions, the most promising first: by the model's gain where it was asked.
 
-    `asked` is None where only counts are there; `tried` are suggestions whose gains are known.
+    `asked` is None where only counts are there; `tried` gives suggestions whose gains are known,
+    and is asked last, since it may have to wait.
     """
     found = candidates(profile, summary, gpu, occupancy)
     if asked is None:
@@ -89,7 +90,7 @@ def advise(
     shown = (each for each in scored if each[0] > 0 and each[2].change is not None)
     runs = sorted(shown, key=lambda each: (-each[0], each[1]))
     mended = [_what_if(c, asked, waits) for _, _, c in runs[:_MOST_RUNS]]
-    return best([*tried, *_uneven(profile, gpu, estimate), *mended])
+    return best([*tried(), *_uneven(profile, gpu, estimate), *mended])
 
 
 def best(found: Sequence[Suggestion]) -> tuple[Suggestion, ...]:

@@ -16,6 +16,10 @@ from tilewright.toolchain.resources import resources
 from tilewright.toolchain.sass_flow import SassFlow
 
 _LOCAL = {"LDL": "load", "STL": "store"}
+_UNSURE = (
+    "cp.async around L1, filled with zeros, or with bank conflicts on both sides: its sectors and "
+    "passes follow a rule that no reading of the profiler tests"
+)
 _SUMS = ("requests", "sectors", "lines", "wavefronts", "ideal")
 
 
@@ -35,7 +39,7 @@ def bind(
     whether those stand for others that may differ.
     """
     ran = executed(images, counts)
-    accesses, gaps = _accesses(images, counts, ran)
+    accesses, beside, gaps = _accesses(images, counts, ran)
     threads = _threads(images, counts, ran)
     block_of = images.flow.block_of
     used = resources(artifact)
@@ -53,6 +57,7 @@ def bind(
             executed=ran.blocks[block_of[index]],
             threads=threads[index],
             access=accesses.get(index),
+            beside=beside.get(index),
         )
         for index, ins in enumerate(images.flow.function.instructions)
     )
@@ -82,32 +87,41 @@ def _provenance(gaps: Sequence[tuple[Space, str]]) -> dict[str, Provenance]:
 
 def _accesses(
     images: Images, counts: PtxCounts, ran: Executed
-) -> tuple[dict[int, AccessCounts], list[tuple[Space, str]]]:
-    """Share the accesses of each PTX line out to its machine accesses, by their executions."""
+) -> tuple[dict[int, AccessCounts], dict[int, AccessCounts], list[tuple[Space, str]]]:
+    """Share the accesses of each PTX line out to its machine accesses, by their executions.
+
+    Returns also the shared side of copies, and what does not fit.
+    """
     groups: dict[AccessKey, list[Image]] = {}
     for image in images.accesses:
         for key in counts.accesses:
             if key[0] == image.line and key[2] == image.width:
                 groups.setdefault(key, []).append(image)
     found: dict[int, AccessCounts] = {}
+    beside: dict[int, AccessCounts] = {}
     gaps: list[tuple[Space, str]] = []
     for key, group in groups.items():
         times = [ran.blocks[images.flow.block_of[image.index]] for image in group]
         sums = counts.accesses[key]
         for image, share in zip(group, _shares(sums, times), strict=True):
-            found[image.index] = _counts(images, image, key[1], share)
+            each = _counts(images, image, key[1], share)
+            (beside if each.way == "copy" else found)[image.index] = each
             if image.gap is not None and share.requests:
                 gaps.append((key[1], image.gap))
     for index, ins in enumerate(images.flow.function.instructions):
         if ins.opcode in _LOCAL and index not in found:
             found[index] = _spill(images, index, ran.blocks[images.flow.block_of[index]])
-    return found, gaps
+    if counts.unsure:
+        gaps += [(space, _UNSURE) for space in ("global", "shared")]
+    return found, beside, gaps
 
 
 def _counts(images: Images, image: Image, space: Space, share: AccessSums) -> AccessCounts:
     opcode = images.flow.function.instructions[image.index].opcode
     way: Way = "atomic"
-    if "ld" in MACHINE[opcode]:
+    if opcode == "LDGSTS":
+        way = "copy" if space == "shared" else "load"
+    elif "ld" in MACHINE[opcode]:
         way = "load"
     elif "st" in MACHINE[opcode]:
         way = "store"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilewright.gpus import Gpu, occupancy
 from tilewright.model.machine import Machine, machine
@@ -11,6 +12,7 @@ from tilewright.model.operations import operations
 from tilewright.model.path import typical_path
 from tilewright.model.profile import Profile
 from tilewright.model.sm import PARTITIONS, Simulated, Sm
+from tilewright.model.together import Path, simulate_paths
 from tilewright.model.traffic import Hits
 from tilewright.toolchain.control import Control
 from tilewright.toolchain.sass_flow import SassFlow
@@ -50,19 +52,18 @@ class Estimate:
         return next(waits, "not_selected")
 
 
-def estimate(
+def estimates(
     profile: Profile,
     flow: SassFlow,
     control: Mapping[int, Control],
     gpu: Gpu,
     hits: Hits,
-    *,
-    effort: float = 1.0,
-) -> Estimate:
-    """Return the modelled time of a profiled launch.
+    efforts: Sequence[float],
+) -> list[Estimate]:
+    """Return the modelled times of a profiled launch, one for each of `efforts`.
 
-    `effort` scales how much of long loops is simulated: less of it is enough to compare launches
-    with one another.
+    An effort scales how much of long loops is simulated: less than 1 is enough to compare launches
+    with one another. Several together cost little more than the greatest.
 
     Raises:
         LaunchError: a kernel of which no block fits in an SM.
@@ -71,28 +72,31 @@ def estimate(
     m = machine(gpu)
     resident = resident_blocks(profile, gpu)
     busiest = -(-profile.launch.blocks // gpu.sm_count)
-    runs = _Runs(profile, flow, control, m, hits, effort)
     rounds, rest = divmod(busiest, resident)
-    whole = _drained(runs.simulate(min(resident, busiest)))
-    cycles = whole.cycles * max(rounds, 1)
-    if rounds and rest:
-        cycles += _drained(runs.simulate(rest)).cycles
-    issue = whole.issued / whole.cycles / PARTITIONS
-    stalls = {k: v / whole.issued for k, v in whole.stalls.items()}
-    return Estimate(
-        gpu=gpu.name,
-        seconds=cycles / m.clock_hz + m.launch_s,
-        cycles=cycles,
-        clock_hz=m.clock_hz,
-        waves=busiest / resident,
-        resident_blocks=resident,
-        issue_active=issue,
-        stalls=dict(sorted(stalls.items(), key=lambda item: -item[1])),
-        demand={
-            unit: busy / whole.cycles / (1 if unit in _WHOLE_SM else PARTITIONS)
-            for unit, busy in whole.busy.items()
-        },
-    )
+    runs = _Runs(profile, flow, control, m, hits, together=busiest <= resident)
+    wholes = runs.simulate(min(resident, busiest), efforts)
+    rests = runs.simulate(rest, efforts) if rounds and rest else [None] * len(wholes)
+    found = []
+    for whole, last in zip(map(_drained, wholes), rests, strict=True):
+        cycles = whole.cycles * max(rounds, 1) + (_drained(last).cycles if last else 0.0)
+        stalls = {k: v / whole.issued for k, v in whole.stalls.items()}
+        found.append(
+            Estimate(
+                gpu=gpu.name,
+                seconds=cycles / m.clock_hz + m.launch_s,
+                cycles=cycles,
+                clock_hz=m.clock_hz,
+                waves=busiest / resident,
+                resident_blocks=resident,
+                issue_active=whole.issued / whole.cycles / PARTITIONS,
+                stalls=dict(sorted(stalls.items(), key=lambda item: -item[1])),
+                demand={
+                    unit: busy / whole.cycles / (1 if unit in _WHOLE_SM else PARTITIONS)
+                    for unit, busy in whole.busy.items()
+                },
+            )
+        )
+    return found
 
 
 def _drained(run: Simulated) -> Simulated:
@@ -126,36 +130,59 @@ class _Runs:
         control: Mapping[int, Control],
         m: Machine,
         hits: Hits,
-        effort: float,
+        *,
+        together: bool,
     ) -> None:
-        self._effort = effort
+        self._together = together
         self._profile, self._flow, self._machine, self._hits = profile, flow, m, hits
         self._operations = operations(profile, control)
         self._warps = -(-profile.launch.threads // 32)
         self._sms = min(m.gpu.sm_count, profile.launch.blocks)
         self._long = _long_loops(profile, flow)
 
-    def simulate(self, blocks: int) -> Simulated:
+    def simulate(self, blocks: int, efforts: Sequence[float]) -> list[Simulated]:
         """Return the whole run of `blocks` resident blocks, its long loops extrapolated."""
+        cuts = [self._cuts(blocks, effort) for effort in efforts]
+        runs = simulate_paths(
+            [path for each in cuts for path in (each.path, *each.longer.values())],
+            partial(self._sm, blocks),
+        )
+        return [self._extrapolated(each, runs) for each in cuts]
+
+    def _cuts(self, blocks: int, effort: float) -> _Cuts:
+        """Return the path with every long loop cut short, and with each for some trips more."""
         trips, more = {}, {}
+        least = _LEAST_TRIPS if effort >= 1 else 1
         for header, loop in self._long.items():
             of_all = loop.instructions * self._warps * blocks
-            least = _LEAST_TRIPS if self._effort >= 1 else 1
-            first = _trips(self._effort * _FIRST_INSTRUCTIONS, of_all, least)
-            wanted = _trips(self._effort * _MORE_INSTRUCTIONS, of_all, least)
+            first = _trips(effort * _FIRST_INSTRUCTIONS, of_all, least)
+            wanted = _trips(effort * _MORE_INSTRUCTIONS, of_all, least)
             trips[header] = min(first, int(loop.trips))
             more[header] = min(wanted, int(loop.trips) - trips[header])
-        base = self._run(trips, blocks)
-        result = base
-        for header, loop in self._long.items():
-            if more[header] > 0:
-                longer = self._run(trips | {header: trips[header] + more[header]}, blocks)
-                times = (loop.trips - trips[header]) / more[header] * loop.entries
-                result = _grown(result, base, longer, times)
+        return _Cuts(
+            path=self._path(trips),
+            longer={
+                header: self._path(trips | {header: trips[header] + extra})
+                for header, extra in more.items()
+                if extra > 0
+            },
+            times={
+                header: (loop.trips - trips[header]) / more[header] * loop.entries
+                for header, loop in self._long.items()
+                if more[header] > 0
+            },
+        )
+
+    def _extrapolated(self, cuts: _Cuts, runs: Mapping[Path, Simulated]) -> Simulated:
+        base = result = runs[cuts.path]
+        for header, path in cuts.longer.items():
+            result = _grown(result, base, runs[path], cuts.times[header])
         return result
 
-    def _run(self, trips: Mapping[int, int], blocks: int) -> Simulated:
-        path = typical_path(self._profile, self._flow, trips, _MOST_PATH)
+    def _path(self, trips: Mapping[int, int]) -> Path:
+        return tuple(typical_path(self._profile, self._flow, trips, _MOST_PATH))
+
+    def _sm(self, blocks: int, path: Path) -> Sm:
         return Sm(
             self._machine,
             self._operations,
@@ -164,7 +191,20 @@ class _Runs:
             blocks=blocks,
             warps_per_block=self._warps,
             sms=self._sms,
-        ).run()
+            together=self._together,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cuts:
+    """Paths to simulate: `path`, and by a long loop's header one that takes it more often.
+
+    `times` the difference of the two is what is missing of the loop.
+    """
+
+    path: Path
+    longer: Mapping[int, Path]
+    times: Mapping[int, float]
 
 
 def _trips(instructions: float, of_one: float, least: int) -> int:

@@ -29,7 +29,8 @@ _PIPES: Mapping[str, str] = {
 }
 _PIPE_OF = {opcode: pipe for pipe, opcodes in _PIPES.items() for opcode in opcodes.split()}
 _TENSOR_MAPS = frozenset({"UTMALDG", "UTMASTG"})  # begin with U, but are not of the uniform pipe
-_STORES = frozenset({"STG", "STS", "STL", "ST", "RED", "STSM"})  # have no destination register
+# These have no destination register.
+_STORES = frozenset({"STG", "STS", "STL", "ST", "RED", "STSM", "LDGSTS"})
 _REGISTER = re.compile(r"\bR(\d+)(\.64|\.U64)?")
 _PREDICATE = re.compile(r"!?U?P[T\d]")
 _WORDS = {"64": 2, "128": 4}  # registers of a datum, by the modifier
@@ -94,9 +95,14 @@ def _operation(index: int, counted: Counted, fields: Control, reads: tuple[int, 
         size=access.size if access else 4,
         load=counted.instruction.opcode.startswith(("LD", "ATOM")),
         share=min(requests / executed, 1.0) if access else 1.0,
-        wavefronts=access.wavefronts / requests if access and requests else 1.0,
+        wavefronts=_passes(counted) / requests if requests else 1.0,
         lines=access.lines / requests if access and requests else 1.0,
     )
+
+
+def _passes(counted: Counted) -> int:
+    """Return the passes of an access; of a copy, those of the side that takes longer."""
+    return max((a.wavefronts for a in (counted.access, counted.beside) if a is not None), default=0)
 
 
 def source_registers(instruction: SassInstruction) -> list[list[int]]:

@@ -40,12 +40,16 @@ class AccessCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """One machine instruction, how often warps and threads executed it, and its accesses."""
+    """One machine instruction, how often warps and threads executed it, and its accesses.
+
+    `beside` is the shared memory that a copy from global memory, its `access`, writes.
+    """
 
     instruction: SassInstruction
     executed: int
     threads: int
     access: AccessCounts | None
+    beside: AccessCounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

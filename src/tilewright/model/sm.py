@@ -10,19 +10,21 @@ Every cycle that a warp waits is charged to one reason, by the names that the pr
 
 from __future__ import annotations
 
+import copy
 import heapq
 import math
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilewright.model.machine import Machine
 from tilewright.model.operations import Operation
-from tilewright.model.spans import Span, spans
+from tilewright.model.spans import LONGEST, Span, spans
 from tilewright.model.traffic import Hits
-from tilewright.model.units import Units
+from tilewright.model.units import Queue, Units
 
 PARTITIONS = 4
+# Instructions beyond a warp's place that its next step may depend on: a span, and what ends it.
+LOOKAHEAD = LONGEST + 1
 _NEVER = float("inf")
 # Pipes that are reached through the queue of the memory unit.
 _QUEUED = frozenset({"shared", "shuffle", "constant", "special", "xu"})
@@ -69,24 +71,30 @@ class _Partition:
     """A partition: its warps, and until when its pipes, banks and queues are taken.
 
     `near` and `far` hold when the queued instructions of shared and of global memory start;
-    `until` is the end of the span that it issues.
+    `until` is the end of the span that it issues. `turn` are the warps from the one that issued
+    last, `last`.
     """
 
     warps: list[int]
+    turn: list[int]
     last: int = -1
     until: float = 0.0
     pipes: dict[str, float] = field(default_factory=dict)
     banks: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    near: deque[float] = field(default_factory=deque)
-    far: deque[float] = field(default_factory=deque)
+    near: Queue = field(default_factory=Queue)
+    far: Queue = field(default_factory=Queue)
 
-    def in_turn(self) -> list[int]:
-        """Return the warps, from the one that issued last."""
-        warps = self.warps
-        if self.last not in warps or warps[0] == self.last:
-            return warps
-        place = warps.index(self.last)
-        return warps[place:] + warps[:place]
+    def issued(self, number: int) -> None:
+        """Let the turn begin with a warp."""
+        if number != self.last:
+            self.last = number
+            place = self.warps.index(number)
+            self.turn = self.warps[place:] + self.warps[:place]
+
+    def ended(self, number: int) -> None:
+        """Take out the warp that issued last."""
+        self.warps.remove(number)
+        self.turn = self.warps
 
     def operands_at(self, op: Operation) -> float:
         """Return when the register banks are no more than a cycle behind."""
@@ -98,7 +106,8 @@ class _Partition:
 class Sm:
     """The simulation of one set of resident blocks, all of whose warps take the same path.
 
-    `sms` are the SMs that share the L2 and the DRAM at the same time.
+    `sms` are the SMs that share the L2 and the DRAM at the same time; `together` says that
+    these are all blocks of a launch.
     """
 
     def __init__(
@@ -111,14 +120,19 @@ class Sm:
         blocks: int,
         warps_per_block: int,
         sms: int,
+        together: bool = True,
     ) -> None:
-        self._machine, self._operations, self._path = machine, operations, path
-        self._units = Units(machine, hits, sms=sms)
+        self._machine, self._operations = machine, operations
+        self._path = [operations[index] for index in path]
+        self._units = Units(
+            machine, hits, sms=sms, warps_per_block=warps_per_block, together=together
+        )
         self._spans = spans(operations, path, machine)
         count = blocks * warps_per_block
         self._warps = [_Warp(block=w // warps_per_block) for w in range(count)]
         self._partitions = [
-            _Partition(warps=list(range(first, count, PARTITIONS))) for first in range(PARTITIONS)
+            _Partition(warps=warps, turn=warps)
+            for warps in (list(range(first, count, PARTITIONS)) for first in range(PARTITIONS))
         ]
         # Barriers: who waits in each block, and when the unit is free.
         self._warps_per_block = warps_per_block
@@ -128,35 +142,52 @@ class Sm:
         self._next = [_NEVER] * PARTITIONS
         self._woken: set[int] = set()
         self._wake_at = 0.0
+        self._events: list[tuple[float, int]] = []
+        self._furthest = 0  # how far along the path a warp has come
         self._stalls: dict[str, float] = {}
         self._end = 0.0
         self._issued = 0
+        for number, partition in enumerate(self._partitions):
+            if partition.warps:
+                self._look(number, 0.0)
+
+    def on(self, path: Sequence[int]) -> Sm:
+        """Return a copy that goes on along another path, equal to this one's as far as it has read.
+
+        It has read the path up to `LOOKAHEAD` instructions beyond where the first warp is.
+        """
+        kept = (self._machine, self._operations, self._path, self._spans, self._units.hits)
+        other = copy.deepcopy(self, {id(each): each for each in kept})
+        other._path = [self._operations[index] for index in path]
+        other._spans = spans(self._operations, path, self._machine)
+        return other
 
     def run(self) -> Simulated:
         """Run until every warp has come to the end of its path."""
-        events: list[tuple[float, int]] = []
-        for number, partition in enumerate(self._partitions):
-            if partition.warps:
-                self._look(events, number, 0.0)
-        while events:
-            now, number = heapq.heappop(events)
-            if now > self._next[number]:
-                continue  # woken earlier than this
-            self._next[number] = _NEVER
-            after = self._step(now, self._partitions[number])
-            if after < _NEVER:
-                self._look(events, number, after)
-            for other in self._woken:
-                if self._next[other] > self._wake_at:
-                    self._look(events, other, self._wake_at)
-            self._woken.clear()
+        self.run_to(len(self._path) + 1)
         return Simulated(
             cycles=self._end, issued=self._issued, stalls=self._stalls, busy=self._units.busy
         )
 
-    def _look(self, events: list[tuple[float, int]], number: int, at: float) -> None:
+    def run_to(self, place: int) -> None:
+        """Run until a warp has come so far along the path, or all are at its end."""
+        events = self._events
+        while events and self._furthest < place:
+            now, number = heapq.heappop(events)
+            if now != self._next[number]:
+                continue  # it looks at another time since
+            self._next[number] = _NEVER
+            after = self._step(now, self._partitions[number])
+            if after < _NEVER:
+                self._look(number, after)
+            for other in self._woken:
+                if self._next[other] > self._wake_at:
+                    self._look(other, self._wake_at)
+            self._woken.clear()
+
+    def _look(self, number: int, at: float) -> None:
         self._next[number] = at
-        heapq.heappush(events, (at, number))
+        heapq.heappush(self._events, (at, number))
 
     def _step(self, now: float, partition: _Partition) -> float:
         """Issue one instruction or span if a warp can; return when to look again."""
@@ -164,26 +195,29 @@ class Sm:
             return partition.until
         soonest = _NEVER
         full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
-        warps = self._warps
-        for number in partition.in_turn():
+        warps, path = self._warps, self._path
+        for number in partition.turn:
             warp = warps[number]
             ready = warp.ready
             if ready > now:
                 if ready < soonest:
                     soonest = ready
                 continue
-            op = self._operations[self._path[warp.at]]
-            taken = full.get(op.pipe) or self._taken_until(now, partition, op.pipe)
-            if taken[0] > now:
-                full[op.pipe] = taken
-                self._hold(warp, now, *taken)
-                soonest = min(soonest, taken[0])
+            op = path[warp.at]
+            until, why = full.get(op.pipe) or self._taken_until(now, partition, op.pipe)
+            if until > now:
+                full[op.pipe] = (until, why)
+                if until > warp.held:
+                    self._hold(warp, now, until, why)
+                if until < soonest:
+                    soonest = until
                 continue
             behind = partition.operands_at(op)
             if behind > now:
                 # It was picked, and holds the partition up until its operands are read.
-                self._hold(warp, now, behind, "dispatch_stall")
-                return math.ceil(behind)
+                after = math.ceil(behind)
+                self._hold_dispatch(partition, now, after, after - now)
+                return after
             span = self._spans.get(warp.at)
             if span is not None:
                 return self._issue_span(now, partition, number, span)
@@ -211,13 +245,14 @@ class Sm:
         self._charge(warp, now)
         behind = [max(math.ceil(bank - now), 0) for bank in partition.banks]
         cycles, first, second = span.time(behind[0], behind[1])
-        if cycles > span.length:
-            self._add("dispatch_stall", cycles - span.length)
         end = now + cycles
-        partition.last, partition.until = number, end
+        if cycles > span.length:
+            self._hold_dispatch(partition, now, end, cycles - span.length)
+        partition.issued(number)
+        partition.until = end
         partition.banks[:] = [end + first, end + second]
         for pipe, worked in span.pipes.items():
-            self._occupy(partition, pipe, end - 1, worked)
+            self._occupy(partition, pipe, end - 1 + self._machine.interval.get(pipe, 1), worked)
         self._issued += span.length
         self._advance(warp, end - 1, span.length, span.stall)
         self._wait_for_boards(warp)
@@ -225,16 +260,17 @@ class Sm:
 
     def _issue(self, now: float, partition: _Partition, number: int) -> None:
         warp = self._warps[number]
-        op = self._operations[self._path[warp.at]]
+        op = self._path[warp.at]
         self._charge(warp, now)
         self._issued += 1
-        partition.last = number
-        self._occupy(partition, op.pipe, now, self._machine.interval.get(op.pipe, 1))
+        partition.issued(number)
+        interval = self._machine.interval.get(op.pipe, 1)
+        self._occupy(partition, op.pipe, now + interval, interval)
         for bank in (0, 1):
             if op.reads[bank]:
                 partition.banks[bank] = max(partition.banks[bank], now) + op.reads[bank]
         queue = partition.far if op.pipe == "global" else partition.near
-        result, read = self._units.execute(now, op, queue)
+        result, read = self._units.execute(now, op, queue, warp.block)
         self._end = max(self._end, result)
         kind = "long_scoreboard" if op.pipe == "global" else "short_scoreboard"
         for board, until in ((op.write_barrier, result), (op.read_barrier, read)):
@@ -242,23 +278,26 @@ class Sm:
                 warp.boards[board], warp.owners[board] = until, kind
         self._advance(warp, now, 1, op.stall)
         if warp.at == len(self._path):
-            partition.warps.remove(number)
+            partition.ended(number)
         elif op.pipe == "barrier":
             self._come_to_barrier(now, number)
         else:
             self._wait_for_boards(warp)
 
-    def _occupy(self, partition: _Partition, pipe: str, last_issue: float, worked: int) -> None:
-        partition.pipes[pipe] = last_issue + self._machine.interval.get(pipe, 1)
-        self._units.busy[pipe] = self._units.busy.get(pipe, 0.0) + worked
+    def _occupy(self, partition: _Partition, pipe: str, until: float, worked: int) -> None:
+        partition.pipes[pipe] = until
+        busy = self._units.busy
+        busy[pipe] = busy.get(pipe, 0.0) + worked
 
     def _advance(self, warp: _Warp, issued_at: float, count: int, stall: int) -> None:
         warp.at += count
+        if warp.at > self._furthest:
+            self._furthest = warp.at
         warp.issued_at, warp.charged = issued_at, 0.0
         warp.ready, warp.reason = issued_at + stall, "wait"
 
     def _wait_for_boards(self, warp: _Warp) -> None:
-        wait = self._operations[self._path[warp.at]].wait
+        wait = self._path[warp.at].wait
         board = 0
         while wait:
             if wait & 1 and warp.boards[board] > warp.ready:
@@ -285,21 +324,36 @@ class Sm:
         waiting.clear()
 
     def _hold(self, warp: _Warp, now: float, until: float, why: str) -> None:
-        """Charge a ready warp's wait for a pipe, a queue or operands."""
-        since = max(now, warp.held)
-        if until > since:
-            self._add(why, until - since)
-            warp.charged += until - since
-            warp.held = until
+        """Charge a ready warp's wait for a pipe, a queue or operands, beyond what it is charged."""
+        cycles = until - (now if now > warp.held else warp.held)
+        self._add(why, cycles)
+        warp.charged += cycles
+        warp.held = until
+
+    def _hold_dispatch(
+        self, partition: _Partition, now: float, until: float, cycles: float
+    ) -> None:
+        """Charge cycles in which a partition waits for operands to all its warps that could issue.
+
+        The cycles are spread evenly from `now` to `until`.
+        """
+        for number in partition.warps:
+            warp = self._warps[number]
+            since = max(now, warp.ready, warp.held)
+            if since < until:
+                part = cycles * (until - since) / (until - now)
+                self._add("dispatch_stall", part)
+                warp.charged += part
 
     def _charge(self, warp: _Warp, now: float) -> None:
         """Charge what the warp waited since its last instruction."""
         if warp.issued_at < 0:
             return
-        waited = max(min(warp.ready, now) - warp.issued_at - 1, 0.0)
-        if waited:
+        last, ready = warp.issued_at + 1, warp.ready
+        waited = (ready if ready < now else now) - last
+        if waited > 0:
             self._add(warp.reason, waited)
-        late = now - max(warp.ready, warp.issued_at + 1) - warp.charged
+        late = now - (ready if ready > last else last) - warp.charged
         if late > 0:
             self._add("not_selected", late)
 

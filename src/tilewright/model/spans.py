@@ -13,7 +13,7 @@ from tilewright.model.operations import Operation
 
 # Pipes whose instructions touch nothing outside their partition, and give results in fixed time.
 _PLAIN = frozenset({"fma", "alu", "imad", "uniform"})
-_LONGEST = 64  # instructions; the other warps of the partition look again after each span
+LONGEST = 64  # instructions; the other warps of the partition look again after each span
 
 
 class Span:
@@ -74,7 +74,7 @@ def spans(
 def _end(operations: Sequence[Operation], path: Sequence[int], start: int, last: int) -> int:
     """Return where the span that starts here ends: at a wait, a busy pipe or a longer stall."""
     end = start
-    while end < last and end - start < _LONGEST and _plain(operations[path[end]]):
+    while end < last and end - start < LONGEST and _plain(operations[path[end]]):
         op = operations[path[end]]
         if end > start:
             before = operations[path[end - 1]]

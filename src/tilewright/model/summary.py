@@ -118,6 +118,8 @@ _ACCESSES: Sequence[tuple[str, str, str, str | None]] = (
     ("shared", "load", "wavefronts", None),
     ("shared", "store", "requests", "smsp__inst_executed_op_shared_st.sum"),
     ("shared", "store", "wavefronts", None),
+    ("shared", "copy", "requests", "smsp__inst_executed_op_ldgsts.sum"),
+    ("shared", "copy", "wavefronts", None),
     ("shared", "atomic", "requests", None),
     ("shared", "atomic", "wavefronts", None),
     ("local", "load", "sectors", None),
@@ -166,7 +168,7 @@ def _counters(profile: Profile) -> Iterable[Figure]:
 
 
 def _accesses(counted: Iterable[Counted]) -> list[AccessCounts]:
-    return [c.access for c in counted if c.access is not None]
+    return [a for c in counted for a in (c.access, c.beside) if a is not None]
 
 
 def _inner_loops(profile: Profile, control: Mapping[int, Control] | None) -> Iterable[InnerLoop]:

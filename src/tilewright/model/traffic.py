@@ -28,16 +28,13 @@ class Hit:
 
     `missing` is the share of its requests that fetch from the L2, `pending` of those that find
     their line on its way for another warp; `sectors` the 32-byte sectors that a request fetches
-    (or stores); `dram` the share of those that come from the DRAM, `cold` the share of such
-    requests that wait for it: blocks that run side by side reach what they share at the same time,
-    so that all wait for the one fetch.
+    (or stores); `dram` the share of those that come from the DRAM.
     """
 
     missing: float
     pending: float
     sectors: float
     dram: float
-    cold: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +48,7 @@ class Hits:
         return self.by_index.get(index, _NONE)
 
 
-_NONE = Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0, cold=0.0)
+_NONE = Hit(missing=0.0, pending=0.0, sectors=0.0, dram=0.0)
 
 
 @dataclass(slots=True)
@@ -109,14 +106,12 @@ def line_hits(
     )
     whole = footprint < _L2_USABLE * l2_bytes
     across = (grid_x, rows) if whole else (wave_x, wave_y)
-    cold = min(1.0, resident / launch.blocks) if whole else 1.0
     return {
         line: Hit(
             missing=tally.missing / tally.requests,
             pending=tally.pending / tally.requests,
             sectors=tally.fetched / tally.missing if tally.missing else 0.0,
             dram=_distinct(shared[line], *across) * tally.merged,
-            cold=cold,
         )
         for line, tally in tallies.items()
     }
@@ -140,7 +135,6 @@ def local_hits(profile: Profile, bytes_a_thread: int, l1_bytes: int) -> dict[int
             pending=0.0,
             sectors=access.sectors / access.requests,
             dram=0.0,
-            cold=0.0,
         )
     return found
 

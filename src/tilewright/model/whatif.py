@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tilewright.gpus import Gpu
-from tilewright.model.estimate import Estimate, estimate
+from tilewright.model.estimate import Estimate, estimates
 from tilewright.model.profile import AccessCounts, Counted, Profile
 from tilewright.model.traffic import SECTOR_BYTES, Hits
 from tilewright.toolchain.control import Control
@@ -33,8 +33,12 @@ class Case:
     hits: Hits
 
     def estimate(self, *, effort: float = 1.0) -> Estimate:
-        """Return the modelled time. `effort` as of `model.estimate.estimate`."""
-        return estimate(self.profile, self.flow, self.control, self.gpu, self.hits, effort=effort)
+        """Return the modelled time. `effort` as of `model.estimate.estimates`."""
+        return self.estimates(effort)[0]
+
+    def estimates(self, *efforts: float) -> list[Estimate]:
+        """Return the modelled time with each effort."""
+        return estimates(self.profile, self.flow, self.control, self.gpu, self.hits, efforts)
 
 
 def without_conflicts(case: Case) -> Case:
@@ -191,9 +195,10 @@ def dram_bytes(case: Case) -> float:
 
 def _with_accesses(case: Case, change: Callable[[AccessCounts], AccessCounts]) -> Case:
     def mended(counted: Counted) -> Counted:
-        if counted.access is None:
-            return counted
-        return replace(counted, access=change(counted.access))
+        access, beside = (
+            None if a is None else change(a) for a in (counted.access, counted.beside)
+        )
+        return replace(counted, access=access, beside=beside)
 
     profile = replace(case.profile, counted=tuple(map(mended, case.profile.counted)))
     return replace(case, profile=profile)

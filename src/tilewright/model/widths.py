@@ -7,6 +7,7 @@ words of the same basic block and base that are missing.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ MACHINE = {
     "ATOMS": frozenset({"atom", "red"}),
     "RED": frozenset({"atom", "red"}),
     "REDG": frozenset({"atom", "red"}),
+    "LDGSTS": frozenset({"cp"}),
 }
 # The state spaces whose accesses they may be, beside generic ones (None).
 _SPACES = {
@@ -88,6 +90,7 @@ class Images:
         return {line: tuple(widths) for line, widths in found.items()}
 
 
+@functools.lru_cache(maxsize=8)
 def images(artifact: Artifact) -> Images:
     """Find the PTX accesses of every machine access of a kernel.
 
@@ -126,6 +129,9 @@ def machine_bytes(ins: SassInstruction) -> int:
 
 def ptx_bytes(ins: Instruction) -> int:
     """Bytes that one lane of a PTX access moves."""
+    if ins.opcode == "cp":
+        size = ins.operands[2] if len(ins.operands) > 2 else None
+        return size.value if isinstance(size, Imm) else 0
     digits = "".join(c for c in ins.types[-1] if c.isdigit()) if ins.types else ""
     halves = 2 if ins.types and ins.types[-1].endswith("x2") else 1
     bits = int(digits.removesuffix("2")) * 2 if halves == 2 else int(digits or 32)

@@ -17,12 +17,12 @@ from tilewright.toolchain.elf import Section, elf_sections, symbol_names
 
 # Attributes of `.nv.info`: one record a function, {symbol index, value}.
 _FRAME_SIZE = 0x11  # the kernel's own frame and those of all that it calls
-_REGCOUNT = 0x2F
+REGCOUNT = 0x2F
 # Attributes of `.nv.info.<kernel>`: three words, the block size in x, y and z.
 _MAX_THREADS = 0x05
 _REQUIRED_THREADS = 0x10
 # How an attribute holds its value: in a byte or two of the record, or in as many as these say.
-_SIZED = 0x04
+SIZED = 0x04
 
 # From sm_90 on, ptxas lays a block's shared memory out behind one KiB that the system reserves,
 # marks the cubin with this section, and counts the KiB in the size of `.nv.shared.<kernel>`.
@@ -81,7 +81,7 @@ def _read(cubin: bytes, symbol: str) -> Resources:
     kernel = sections.get(f".nv.info.{symbol}")
     own = dict(_attributes(kernel.data)) if kernel is not None else {}
     return Resources(
-        registers=of_all[_REGCOUNT],
+        registers=of_all[REGCOUNT],
         shared_bytes=_shared_bytes(sections, symbol),
         local_bytes=of_all.get(_FRAME_SIZE, 0),
         max_threads=_max_threads(own),
@@ -109,6 +109,6 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     while position < len(data):
         how, attribute, size = struct.unpack_from("<BBH", data, position)
         position += 4
-        if how == _SIZED:
+        if how == SIZED:
             yield attribute, data[position : position + size]
             position += size

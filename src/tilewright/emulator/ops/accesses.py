@@ -14,7 +14,7 @@ from tilewright.emulator.lanes import BITS, Affine
 from tilewright.emulator.ops import scattered
 from tilewright.emulator.ops.table import unsupported
 from tilewright.emulator.runtime import SPACES
-from tilewright.toolchain.ptx.ir import Instruction, Mem, Operand, Reg, Vec
+from tilewright.toolchain.ptx.ir import Imm, Instruction, Mem, Operand, Reg, Vec
 
 if TYPE_CHECKING:
     from tilewright.emulator.block import BlockCode
@@ -41,7 +41,20 @@ def address_of(ins: Instruction) -> Mem:
 
 def access_bytes(ins: Instruction) -> int:
     """Bytes that one lane moves."""
+    if ins.opcode == "cp":
+        return copied_bytes(ins)
     return BITS[ins.types[-1]] // 8 * ins.vector
+
+
+def copied_bytes(ins: Instruction) -> int:
+    """Bytes that one lane of a cp.async writes; 0 for a form that names no such number."""
+    size = ins.operands[2] if len(ins.operands) > 2 else None
+    return size.value if isinstance(size, Imm) else 0
+
+
+def is_copy(ins: Instruction) -> bool:
+    """Whether an instruction issues an asynchronous copy of one thread."""
+    return ins.opcode == "cp" and copied_bytes(ins) > 0
 
 
 def results_of(operand: Operand) -> tuple[Operand, ...]:

@@ -15,7 +15,13 @@ from llvmlite import ir
 from tilewright.emulator import state
 from tilewright.emulator.codegen import I8, I32, I64, PTR, Value
 from tilewright.emulator.lanes import WARP, affine
-from tilewright.emulator.ops.accesses import lane_addresses, space_of, start_of
+from tilewright.emulator.ops.accesses import (
+    is_copy,
+    lane_addresses,
+    space_of,
+    start_of,
+)
+from tilewright.toolchain.ptx.ir import Instruction
 
 if TYPE_CHECKING:
     from tilewright.emulator.block import BlockCode
@@ -40,7 +46,7 @@ class Room:
 def make_room(t: Translator, code: BlockCode) -> int:
     """Make room for all events of a block at its start; return how many it needs."""
     body = t.plan.function.body[code.block.start : code.block.end]
-    events = sum(ins.opcode in _RECORDED and ins.space != "param" for ins in body)
+    events = sum(_events(ins) for ins in body)
     if events:
         function = t.external("tw_room", PTR, [PTR, I64])
         place = code.b.call(function, [t.frame.context, ir.Constant(I64, events)])
@@ -48,25 +54,53 @@ def make_room(t: Translator, code: BlockCode) -> int:
     return events
 
 
+def _events(ins: Instruction) -> int:
+    """Return how many events an instruction makes: a copy is a load and a store."""
+    if ins.opcode == "cp":
+        return 2 if is_copy(ins) else 1
+    return int(ins.opcode in _RECORDED and ins.space != "param")
+
+
 def record(
     t: Translator, code: BlockCode, pc: int, base: Value, offset: int, active: ir.Value
 ) -> None:
     """Write an event; addresses that are anything go to a row of theirs."""
-    room = code.room
-    if room is None:
-        raise AssertionError("no room for events")
-    b, number = code.b, ir.Constant(I32, pc)
-    place = b.gep(room.place, [ir.Constant(I64, room.written)], source_etype=_EVENT)
-    room.written += 1
     shape = affine(base.shape)
     if shape is None or space_of(t.plan.function.body[pc]) == "local":
-        addresses = t.e.joined(lane_addresses(code, base, offset))
-        numbers = [room.block, number, t.e.warp_index, active, addresses]
-        b.call(_row_function(t), [t.frame.context, place, *numbers])
+        record_row(t, code, pc, t.e.joined(lane_addresses(code, base, offset)), active)
         return
     t.offsets[pc] = shape.offsets
     start = start_of(code, base, offset)
-    _write(b, place, [room.block, number, t.e.warp_index, active, ir.Constant(I32, -1), start])
+    place, block = _next(code)
+    head = [block, ir.Constant(I32, pc), t.e.warp_index, active]
+    _write(code.b, place, [*head, ir.Constant(I32, -1), start])
+
+
+def record_row(
+    t: Translator, code: BlockCode, pc: int, addresses: ir.Value, active: ir.Value
+) -> None:
+    """Write an event with the addresses of all 32 lanes."""
+    place, block = _next(code)
+    args = [t.frame.context, place, block, ir.Constant(I32, pc), t.e.warp_index, active, addresses]
+    code.b.call(_row_function(t), args)
+
+
+def record_wait(t: Translator, code: BlockCode, pc: int, keep: ir.Value, active: ir.Value) -> None:
+    """Write the event of a wait for copies, or of a group's end: `keep` in the place of base."""
+    place, block = _next(code)
+    t.offsets[pc] = (0,) * WARP
+    head = [block, ir.Constant(I32, pc), t.e.warp_index, active, ir.Constant(I32, -1)]
+    _write(code.b, place, [*head, code.b.sext(keep, I64)])
+
+
+def _next(code: BlockCode) -> tuple[ir.Value, ir.Value]:
+    """Return the place of the next event, and the block of the grid."""
+    room = code.room
+    if room is None:
+        raise AssertionError("no room for events")
+    at = ir.Constant(I64, room.written)
+    room.written += 1
+    return code.b.gep(room.place, [at], source_etype=_EVENT), room.block
 
 
 def _write(b: ir.IRBuilder, event: ir.Value, values: Sequence[ir.Value]) -> None:

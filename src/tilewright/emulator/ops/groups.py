@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from tilewright.emulator.translate import Translator
 
 
+_ORDERED = frozenset({"volatile", "relaxed", "acquire", "mmio"})
+
+
 @dataclass(slots=True)
 class Group:
-    """Loads of one block with the same base register, with no store in between.
+    """Loads of one block with the same base register, with no store and no fence in between.
 
     `members` are (pc, offset, bytes); `pieces` caches what has been loaded for them.
     """
@@ -58,14 +61,17 @@ def group_loads(body: Sequence[Instruction], block: Block) -> dict[int, Group]:
             base = at.base
             version = versions.get(base.name, 0) if isinstance(base, Reg) else 0
             space = space_of(ins)
-            key = (space, base, version, epochs[space], pc if ins.guard else None)
+            alone = ins.guard is not None or is_ordered(ins)
+            key = (space, base, version, epochs[space], pc if alone else None)
             group = open_groups.setdefault(key, Group())
             offsets = [m[1] for m in group.members]
             if offsets and max(*offsets, at.offset) - min(*offsets, at.offset) > SPAN_LIMIT // 2:
                 group = open_groups[key] = Group()
             group.members.append((pc, at.offset, access_bytes(ins)))
             groups[pc] = group
-        elif ins.opcode in ("st", "atom", "red"):
+        if is_ordered(ins) or ins.opcode in ("membar", "fence"):
+            epochs = {space: epoch + 1 for space, epoch in epochs.items()}
+        elif ins.opcode in ("st", "atom", "red", "cp"):
             for space in _may_write(ins):
                 epochs[space] = epochs.get(space, 0) + 1
         for name in defs_uses(ins)[0]:
@@ -73,8 +79,13 @@ def group_loads(body: Sequence[Instruction], block: Block) -> dict[int, Group]:
     return groups
 
 
+def is_ordered(ins: Instruction) -> bool:
+    """Whether a load sees what other threads have written since the one before."""
+    return not _ORDERED.isdisjoint(ins.flags) and ins.opcode in ("ld", "ldu")
+
+
 def _may_write(ins: Instruction) -> tuple[str, ...]:
-    space = ins.space or "generic"
+    space = "shared" if ins.opcode == "cp" else ins.space or "generic"
     return tuple(SPACES) if space == "generic" else (space, "generic")
 
 

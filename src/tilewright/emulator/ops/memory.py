@@ -76,6 +76,8 @@ def load(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     kind = ins.types[-1]
     for operand, value in zip(results_of(ins.operands[0]), values, strict=True):
         code.write(operand, value, ins, kind)
+    if "acquire" in ins.flags:
+        code.b.fence("acquire")
 
 
 def _load_param(t: Translator, code: BlockCode, ins: Instruction, base: Value, offset: int) -> None:
@@ -104,6 +106,8 @@ def store(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
         record(t, code, pc, base, at.offset, active)
     values = [code.read(o, ins.types[-1]) for o in results_of(ins.operands[1])]
     chunks = [code.e.vector(v) for v in values]
+    if "release" in ins.flags:
+        code.b.fence("release")
     if _plain(code, ins, base):
         _store_affine(t, code, pc, ins, base, active, chunks)
     else:

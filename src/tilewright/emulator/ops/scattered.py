@@ -10,7 +10,7 @@ lane and finds the fault, or that all is well (the lanes address several arrays)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tilewright.emulator.translate import Translator
 
 Chunks = Sequence[ir.Value]
+Field = Callable[[str, ir.Type], ir.Value]  # loads a field of the context
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +114,19 @@ class _Body:
         at = ir.Constant(I64, state.offset(name))
         return self.b.load(self.b.gep(self.context, [at], source_etype=I8), typ=kind)
 
-    def active(self, other: int) -> tuple[ir.Value, ...]:
-        """Return the addresses, with `other` in place of those of idle lanes."""
-        e = self.e
-        return e.map(lambda m, c: e.select(m, c, e.const(c, other)), self.masks, self.addresses)
-
     def pointers(self) -> tuple[tuple[ir.Value, ...], ir.Value]:
         """Host pointers (as i64 chunks) and whether all may be used."""
         if self.access.space in ("shared", "local"):
             return self._windowed()
-        return self._segmented()
+        bytes_ = self.access.size * self.access.vector
+        return in_one_segment(self.b, self.e, self.field, self.addresses, self.masks, bytes_)
 
     def _windowed(self) -> tuple[tuple[ir.Value, ...], ir.Value]:
         b, e, layout = self.b, self.e, self.t.frame.layout
         shared = self.access.space == "shared"
         window = layout.shared_bytes if shared else layout.local_frame
         bytes_ = self.access.size * self.access.vector
-        safe = self.active(0)
+        safe = _or_else(e, self.masks, self.addresses, 0)
 
         def bad(c: ir.Value) -> ir.Value:
             outside = b.icmp_unsigned(">", c, e.const(c, max(window - bytes_, 0)))
@@ -147,32 +144,6 @@ class _Body:
         kind = ir.VectorType(I64, e.width)
         frames = [ir.Constant(kind, [n * window for n in part]) for part in e.parts(range(WARP))]
         return e.map(lambda c, f: b.add(b.add(c, f), start), safe, frames), ok
-
-    def _segmented(self) -> tuple[tuple[ir.Value, ...], ir.Value]:
-        b, e = self.b, self.e
-        bytes_ = self.access.size * self.access.vector
-        lowest = self._reduced("umin", self.active(-1))
-        highest = self._reduced("umax", self.active(0))
-        bits = self._reduced("or", self.active(0))
-        host, first, length, low = segment_of(b, self.field, lowest)
-        # No sum that could wrap: lanes may hold any addresses, far apart.
-        span, room = b.sub(highest, lowest), b.sub(length, ir.Constant(I64, bytes_))
-        fits = b.icmp_unsigned(">=", length, ir.Constant(I64, bytes_))
-        fits = b.and_(fits, b.icmp_unsigned("<=", span, room))
-        inside = b.icmp_unsigned("<=", b.sub(low, first), b.sub(room, span))
-        odd = b.and_(bits, ir.Constant(I64, bytes_ - 1))
-        even = b.icmp_unsigned("==", odd, ir.Constant(I64, 0))
-        delta = e.splat(b.sub(b.add(host, low), lowest))
-        return e.map(lambda c: b.add(c, delta), self.addresses), b.and_(b.and_(fits, inside), even)
-
-    def _reduced(self, name: str, chunks: Chunks) -> ir.Value:
-        total = chunks[0]
-        for chunk in chunks[1:]:
-            if name == "or":
-                total = self.b.or_(total, chunk)
-            else:
-                total = self.e.intrinsic(f"llvm.{name}", [total, chunk])
-        return self.e.intrinsic(f"llvm.vector.reduce.{name}", [total], I64)
 
     def buffer(self, chunks: Chunks) -> ir.Value:
         """32 lanes in stack memory."""
@@ -203,7 +174,40 @@ class _Body:
         )
 
 
-def segment_of(b: ir.IRBuilder, field, address: ir.Value) -> tuple[ir.Value, ...]:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def in_one_segment(
+    b: ir.IRBuilder, e: Emitter, field: Field, addresses: Chunks, masks: Chunks, size: int
+) -> tuple[tuple[ir.Value, ...], ir.Value]:
+    """Host pointers (as i64 chunks), and whether `size` bytes at each lie in one array, aligned."""
+    lowest = _reduced(e, "umin", _or_else(e, masks, addresses, -1))
+    highest = _reduced(e, "umax", _or_else(e, masks, addresses, 0))
+    bits = _reduced(e, "or", _or_else(e, masks, addresses, 0))
+    host, first, length, low = segment_of(b, field, lowest)
+    # No sum that could wrap: lanes may hold any addresses, far apart.
+    span, room = b.sub(highest, lowest), b.sub(length, ir.Constant(I64, size))
+    fits = b.icmp_unsigned(">=", length, ir.Constant(I64, size))
+    fits = b.and_(fits, b.icmp_unsigned("<=", span, room))
+    inside = b.icmp_unsigned("<=", b.sub(low, first), b.sub(room, span))
+    odd = b.and_(bits, ir.Constant(I64, size - 1))
+    even = b.icmp_unsigned("==", odd, ir.Constant(I64, 0))
+    delta = e.splat(b.sub(b.add(host, low), lowest))
+    return e.map(lambda c: b.add(c, delta), addresses), b.and_(b.and_(fits, inside), even)
+
+
+def _or_else(e: Emitter, masks: Chunks, chunks: Chunks, other: int) -> tuple[ir.Value, ...]:
+    """Return the chunks, with `other` in place of idle lanes."""
+    return e.map(lambda m, c: e.select(m, c, e.const(c, other)), masks, chunks)
+
+
+def _reduced(e: Emitter, name: str, chunks: Chunks) -> ir.Value:
+    total = chunks[0]
+    for chunk in chunks[1:]:
+        total = (
+            e.b.or_(total, chunk) if name == "or" else e.intrinsic(f"llvm.{name}", [total, chunk])
+        )
+    return e.intrinsic(f"llvm.vector.reduce.{name}", [total], I64)
+
+
+def segment_of(b: ir.IRBuilder, field: Field, address: ir.Value) -> tuple[ir.Value, ...]:
     """Return the array that a generic address falls in: host, first, size, and the offset."""
     high = b.lshr(address, ir.Constant(I64, state.SEGMENT_SHIFT))
     exists = b.icmp_unsigned("<", high, field("segment_count", I64))

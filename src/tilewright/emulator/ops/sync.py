@@ -94,6 +94,11 @@ def _meet(t: Translator, code: BlockCode, pc: int, members: ir.Value) -> None:
     _put(t, code, state.WARP_PASSED, passed)
 
 
+def fence(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
+    """Emit membar and fence: what this thread wrote is there for blocks on other workers."""
+    code.b.fence("seq_cst")
+
+
 # --- barriers of the block ----------------------------------------------------------------------
 
 

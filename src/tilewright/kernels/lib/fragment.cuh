@@ -28,3 +28,16 @@ __device__ void outer_product(float (&acc)[M][N], const float (&frag_a)[M],
     for (int j = 0; j < N; ++j) acc[i][j] = fmaf(frag_a[i], frag_b[j], acc[i][j]);
   }
 }
+
+// Reads `count` floats from shared memory in quads of neighbours, `apart` floats from one to the
+// next. NOTE: `source`, in bytes from the start of the window, must be a multiple of 16.
+template <int count, int apart>
+__device__ void load_quads(float (&frag)[count], unsigned source)
+{
+#pragma unroll
+  for (int i = 0; i < count; i += 4) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(frag[i]), "=f"(frag[i + 1]), "=f"(frag[i + 2]), "=f"(frag[i + 3])
+                 : "r"(source + i * apart));
+  }
+}

@@ -17,10 +17,12 @@ struct Tile {
   int wniter = 1;      // sub-tiles of a warp along n, each wn / wniter columns wide
   int unroll = 0;      // steps along k in one body of the main loop; 0 for all bk
   int min_blocks = 0;  // blocks that an SM must have registers for; 0 lets the compiler choose
+  int stages = 0;      // tiles of A and B in shared memory at a time; 0 for one
+  int kparts = 1;      // threads that share an output, each with a part of k
 
   __host__ __device__ constexpr int threads() const
   {
-    return wm > 0 ? 32 * (bm / wm) * (bn / wn) : (bm / tm) * (bn / tn);
+    return wm > 0 ? 32 * (bm / wm) * (bn / wn) : (bm / tm) * (bn / tn) * kparts;
   }
 
   // How a warp tile splits: worked for .bm=128, .bn=128, .tm=8, .tn=4, .wm=64, .wn=64, .wniter=4.

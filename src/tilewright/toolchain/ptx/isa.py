@@ -133,6 +133,11 @@ cvta      | 9.7.9.20   | address  | d a        | u32 u64     |          | to    
 cvt       | 9.7.9.21   | convert  | d a b? c?  | NUMBER / NUMBER |      | CONVERT
 cvt       | 9.7.9.22   | convert  | d a b      | SMALL / s32 | pack     | sat
 cvt       | 9.7.9.22   | convert  | d a b c    | SMALL / s32 / b32 | pack | sat
+# 9.7.9.25.3 Asynchronous copies of a thread
+cp        | 9.7.9.25.3.1 | memory | a b n s? p? |           | ca cg    | async global | shared
+cp        | 9.7.9.25.3.2 | sync   |             |           | commit_group | async
+cp        | 9.7.9.25.3.3 | sync   | n           |           | wait_group | async
+cp        | 9.7.9.25.3.3 | sync   |             |           | wait_all | async
 # 9.7.12 Control flow
 bra       | 9.7.12.3   | control  | a          |             |          | uni
 brx       | 9.7.12.4   | control  | a b        |             | idx      | uni

@@ -1,0 +1,239 @@
+"""`tilewright bench`: our kernels beside the libraries, in suites; records, pictures, verdicts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.output import (
+    JsonOption,
+    check_file,
+    check_json,
+    output_json,
+    print_note,
+    print_table,
+)
+from tilewright.cli.sizes import cases_named
+from tilewright.errors import DeviceError, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.bench.results import BenchFile, BenchRecord
+    from tilewright.bench.run import Choose
+    from tilewright.bench.suites import Case
+    from tilewright.report.ladder import Table
+
+_VARIANTS = ("chosen", "all")
+_WITHOUT_GPU = (
+    "without a GPU `tilewright bench` compares files of records (--compare OLD NEW), shows and "
+    "plots one (--records FILE --plot PICTURE), and explains choices (--why --gpu H200)"
+)
+
+
+def bench(
+    suite: Annotated[
+        str | None, typer.Option(help="Suites, such as squares,complaints; default squares.")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="m = n = k, instead of a suite.")] = None,
+    m: Annotated[int | None, typer.Option(help="Rows of A and D.")] = None,
+    n: Annotated[int | None, typer.Option(help="Columns of B and D.")] = None,
+    k: Annotated[int | None, typer.Option(help="Columns of A, rows of B.")] = None,
+    batch: Annotated[int, typer.Option(help="Products in one call; with the sizes.")] = 1,
+    layout: Annotated[
+        str | None, typer.Option(help="nn, nt, tn or tt: A, then B; t is transposed.")
+    ] = None,
+    variants: Annotated[
+        str, typer.Option(help="chosen (as matmul chooses) or all (the fastest of them).")
+    ] = "chosen",
+    baselines: Annotated[
+        str, typer.Option(help="Of cublas, cublaslt, torch, triton.")
+    ] = "cublas,cublaslt,triton",
+    why: Annotated[bool, typer.Option("--why", help="Say why each variant is chosen.")] = False,
+    gpu: Annotated[str | None, typer.Option(help="With --why: a GPU of `tilewright gpus`.")] = None,
+    records: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Show a file of records; measure nothing.")
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="OLD NEW", help="Compare two such files.")
+    ] = None,
+    fail_slower: Annotated[
+        bool, typer.Option("--fail-slower", help="With --compare: exit code 1 if one is slower.")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw the ratios: a .png or .html.")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Time our float32 products beside cuBLAS, cublasLt and Triton, in one interleaved run.
+
+    Every result is verified against float64 first, on four kinds of data.
+
+    Example: tilewright bench --suite squares --json new.json --plot new.png
+    """
+    check_json(json)
+    _check_plot(plot)
+    if variants not in _VARIANTS:
+        raise TilewrightError(f"--variants {variants!r}: choose one of {', '.join(_VARIANTS)}")
+    if compare is not None:
+        _refuse_beside("--compare", {"--records": records, "--json": json})
+        _compare(*compare, plot=plot, fail_slower=fail_slower)
+        return
+    if fail_slower:
+        raise TilewrightError("--fail-slower needs --compare OLD NEW")
+    if records is not None:
+        from tilewright.bench.results import read_bench
+
+        _show(read_bench(records), plot=plot, json=json)
+        return
+    cases = cases_named(suite, {"size": size, "m": m, "n": n, "k": k}, batch, layout)
+    if why:
+        _why([case for _, case in cases], gpu)
+        return
+    named = [name.strip() for name in baselines.split(",") if name.strip()]
+    file, stopped = _measure(cases, variants, named)
+    if file.records:
+        _show(file, plot=plot, json=json)
+    _conclude(file, stopped)
+
+
+def _conclude(file: BenchFile, stopped: BaseException | None) -> None:
+    """End as what was measured deserves: wrong results, or what stopped it."""
+    wrong = [(each.case, run) for each in file.records for run in each.runs if run.wrong]
+    for case, run in wrong:
+        typer.echo(f"error: {case}: {run.contender} is {run.reason}", err=True)
+    if stopped is not None:
+        raise stopped
+    if any(run.contender == "tilewright" for _, run in wrong):
+        raise typer.Exit(1)
+
+
+def _check_plot(plot: str | None) -> None:
+    if plot is None:
+        return
+    check_file("--plot", plot)
+    if not plot.lower().endswith((".png", ".html")):
+        raise TilewrightError(f"--plot {plot}: end the name in .png or .html")
+    from tilewright.report.bench_plot import require_matplotlib
+
+    require_matplotlib()
+
+
+def _refuse_beside(option: str, others: dict[str, str | None]) -> None:
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise TilewrightError(f"{option} measures nothing: leave {' and '.join(given)} out")
+
+
+def _why(cases: Sequence[Case], name: str | None) -> None:
+    """Print why each case's variant is chosen, for a GPU named or this machine's."""
+    from tilewright.device import require_device
+    from tilewright.device.standin import gpu_of
+    from tilewright.gpus import gpu
+    from tilewright.tuning.choice import why
+
+    try:
+        card = gpu(name) if name is not None else gpu_of(require_device())
+    except DeviceError as error:
+        raise DeviceError(f"{error}; --why works without one: name a GPU, --gpu H200") from error
+    for case in cases:
+        typer.echo(case.name)
+        for line in why(case.operation, card):
+            print_note(f"  {line}")
+
+
+def _measure(
+    cases: list[tuple[str, Case]], variants: str, baselines: list[str]
+) -> tuple[BenchFile, BaseException | None]:
+    """Measure the cases; what was measured is kept when it is interrupted or the GPU fails."""
+    from tilewright.bench.baselines import check_baselines
+    from tilewright.bench.environment import describe_environment
+    from tilewright.bench.results import BenchFile
+    from tilewright.bench.run import Plan, measure_suites
+    from tilewright.device import require_device
+
+    named = check_baselines(baselines)
+    try:
+        device = require_device()
+    except DeviceError as error:
+        raise DeviceError(f"{error}; {_WITHOUT_GPU}") from error
+    plan = Plan(cases=cases, choose=_chooser(variants), baselines=named)
+    absent: dict[str, str] = {}
+    records: list[BenchRecord] = []
+    stopped: BaseException | None = None
+    with _progress(len(cases)) as watch:
+        try:
+            # One by one, so that those before an error are kept.
+            for record in measure_suites(plan, absent, watch):
+                records.append(record)
+        except (KeyboardInterrupt, DeviceError) as error:
+            stopped = error
+    environment = describe_environment(device)
+    return BenchFile(environment=environment, records=tuple(records), absent=absent), stopped
+
+
+def _chooser(variants: str) -> Choose:
+    from tilewright.device import require_device
+    from tilewright.device.standin import gpu_of
+    from tilewright.kernels.gemm.registry import variants as every
+    from tilewright.tuning.choice import choose
+
+    card = gpu_of(require_device())
+    if variants == "all":
+        return lambda operation: tuple(every(operation, card))
+    return lambda operation: (choose(operation, card).variant,)
+
+
+def _show(file: BenchFile, *, plot: str | None, json: str | None) -> None:
+    from tilewright.report.bench import bench_table, summary_table
+
+    if json is not None:
+        output_json(file.to_json(), json)
+    if plot is not None:
+        _draw({"": file}, plot)
+    if json != "-":
+        for table in (bench_table(file), summary_table(file)):
+            _print(table)
+
+
+def _compare(old: str, new: str, *, plot: str | None, fail_slower: bool) -> None:
+    from tilewright.bench.compare import compare
+    from tilewright.bench.results import read_bench
+    from tilewright.report.bench import comparison_table
+
+    before, after = read_bench(old), read_bench(new)
+    found = compare(before, after)
+    if plot is not None:
+        _draw({f"old: {old}": before, f"new: {new}": after}, plot)
+    _print(comparison_table(found))
+    if fail_slower and any(each.verdict.word == "slower" for each in found.cases):
+        raise typer.Exit(1)
+
+
+def _draw(files: dict[str, BenchFile], plot: str) -> None:
+    from tilewright.report.bench_plot import write_plot
+
+    write_plot(files, plot)
+
+
+def _print(table: Table) -> None:
+    print_table(table.columns, table.rows, title=table.title)
+    for note in table.notes:
+        print_note(note)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Show on stderr what is measured: a bar on a terminal, else a line each."""
+    if not sys.stderr.isatty():
+        yield lambda text: typer.echo(text, err=True)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda text: bar.update(task, description=text)

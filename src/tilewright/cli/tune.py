@@ -1,0 +1,211 @@
+"""`tilewright tune`: measure variants of a product, and keep the fastest for whoever asks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.group import INTERRUPTED
+from tilewright.cli.output import (
+    JsonOption,
+    check_file,
+    check_json,
+    output_json,
+    print_note,
+    print_table,
+)
+from tilewright.cli.sizes import cases_named
+from tilewright.errors import DeviceError, TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.gpus import Gpu
+    from tilewright.kernels.gemm.operation import Operation
+    from tilewright.tuning.search import Found, Watch, Workers
+    from tilewright.tuning.store import Store
+    from tilewright.tuning.strategies import Strategy
+    from tilewright.tuning.trial import Trial
+
+_WITHOUT_GPU = (
+    "without a GPU, --import and --export work, --cluster tunes on other machines, and "
+    "`tilewright bench --why --gpu H200` says what the model chooses"
+)
+
+
+def tune(
+    suite: Annotated[
+        str | None, typer.Option(help="Suites of `tilewright bench`, such as squares,complaints.")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="m = n = k, instead of a suite.")] = None,
+    m: Annotated[int | None, typer.Option(help="Rows of A and D.")] = None,
+    n: Annotated[int | None, typer.Option(help="Columns of B and D.")] = None,
+    k: Annotated[int | None, typer.Option(help="Columns of A, rows of B.")] = None,
+    batch: Annotated[int, typer.Option(help="Products in one call; with the sizes.")] = 1,
+    layout: Annotated[
+        str | None, typer.Option(help="nn, nt, tn or tt: A, then B; t is transposed.")
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(help="model (20 candidates), halving, random or exhaustive.")
+    ] = "model",
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Seconds for all of it; what is measured is kept.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure again what the store has.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes that compile; default one a core.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Measure on the GPUs of a Dask cluster.")
+    ] = None,
+    import_from: Annotated[
+        str | None, typer.Option("--import", metavar="FILE", help="Take times from --export.")
+    ] = None,
+    export_to: Annotated[
+        str | None, typer.Option("--export", metavar="FILE", help="Write the store as JSON.")
+    ] = None,
+    set_aside: Annotated[
+        bool, typer.Option("--set-aside", help="Rename a store that is no use, and start anew.")
+    ] = False,
+    json: JsonOption = None,
+) -> None:
+    """Search the fastest kernel and tile for products, on this machine's GPU, and keep it.
+
+    Every candidate is verified against float64 before it is timed. What is measured is kept as it
+    comes, so Ctrl-C loses nothing, and the same command goes on from there.
+
+    Example: tilewright tune --m 64 --n 4096 --k 14336 --layout nt --budget 60
+    """
+    check_json(json)
+    check_file("--export", export_to)
+    sizes = {"size": size, "m": m, "n": n, "k": k}
+    searching = suite is not None or any(value is not None for value in sizes.values())
+    if not (searching or import_from or export_to or set_aside):
+        raise TilewrightError("nothing to tune: give --size, --m --n --k, or --suite")
+
+    from tilewright.settings import read_settings
+    from tilewright.tuning.store import Store, export_trials, import_trials
+    from tilewright.tuning.store import set_aside as rename
+    from tilewright.tuning.strategies import strategy as find
+
+    chosen = find(strategy)
+    path = read_settings().store
+    if set_aside:
+        print_note(f"renamed to {rename(_named(path))}")
+    imported = import_trials(import_from) if import_from else []
+    cases = cases_named(suite, sizes, batch, layout) if searching else []
+    operations = list(dict.fromkeys(each.operation for _, each in cases))
+    searches: list[Found] = []
+    with Store(path) as store:
+        if imported:
+            store.add(imported)
+            print_note(f"imported {len(imported)} trials")
+        if searching:
+            with ExitStack() as stack:
+                workers, card = _workers(cluster, jobs, stack)
+                watch = stack.enter_context(_progress(operations))
+                deadline = time.monotonic() + (float("inf") if budget is None else budget)
+                for operation in operations:
+                    left = deadline - time.monotonic()
+                    searches.append(
+                        _search(operation, card, chosen, store, workers, left, not fresh, watch)
+                    )
+                    if searches[-1].ended != "done":
+                        break
+            _show(searches, card, json)
+        if export_to:
+            trials = store.trials()
+            export_trials(export_to, trials)
+            print_note(f"exported {len(trials)} trials to {export_to}")
+    _conclude(searches)
+
+
+def _conclude(searches: Sequence[Found]) -> None:
+    if any(found.ended == "interrupted" for found in searches):
+        typer.echo("interrupted; what was measured is kept", err=True)
+        raise typer.Exit(INTERRUPTED)
+    if any(found.ended == "done" and found.best is None for found in searches):
+        raise typer.Exit(1)
+
+
+def _named(path: Path | None) -> Path:
+    if path is None:
+        raise TilewrightError("--set-aside: TILEWRIGHT_STORE=0 keeps no file")
+    return path
+
+
+def _workers(cluster: str | None, jobs: int | None, stack: ExitStack) -> tuple[Workers, Gpu]:
+    """Return where to measure and compile, and the GPU there."""
+    from tilewright.tuning.fleet import cluster_workers, local_workers
+
+    if cluster is not None:
+        return cluster_workers(cluster, stack)
+    try:
+        return local_workers(jobs, stack)
+    except DeviceError as error:
+        raise DeviceError(f"{error}; {_WITHOUT_GPU}") from error
+
+
+def _search(
+    operation: Operation,
+    card: Gpu,
+    strategy: Strategy,
+    store: Store,
+    workers: Workers,
+    seconds: float,
+    resume: bool,
+    watch: Watch,
+) -> Found:
+    from tilewright.tuning.measure import OnDevice
+    from tilewright.tuning.search import search
+
+    return search(
+        operation,
+        card,
+        strategy=strategy,
+        opener=OnDevice(operation=operation),
+        store=store,
+        workers=workers,
+        budget_s=seconds,
+        resume=resume,
+        watch=watch,
+    )
+
+
+def _show(searches: Sequence[Found], card: Gpu, json: str | None) -> None:
+    from tilewright.report.tuning import tuning_table
+    from tilewright.tuning.replay import recorded
+
+    if json is not None:
+        output_json(recorded(searches), json)
+    if json != "-" and searches:
+        table = tuning_table(searches, card.name)
+        print_table(table.columns, table.rows, title=table.title)
+        for note in table.notes:
+            print_note(note)
+
+
+@contextmanager
+def _progress(operations: Sequence[Operation]) -> Iterator[Watch]:
+    """Show on stderr what is measured: a bar on a terminal, else a line each."""
+    if not sys.stderr.isatty():
+        yield lambda trial, done, total: typer.echo(_line(trial, done, total), err=True)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(f"{len(operations)} operations")
+        yield lambda trial, done, total: bar.update(task, description=_line(trial, done, total))
+
+
+def _line(trial: Trial, done: int, total: int) -> str:
+    took = trial.state if trial.median_s is None else f"{1e6 * trial.median_s:.4g} µs"
+    return f"{trial.operation} {done}/{total}: {took} {trial.variant}"

@@ -1,0 +1,1 @@
+"""Matrix products of other libraries' arrays: one adapter a library, imported when it is met."""

@@ -1,0 +1,1 @@
+"""Production kernels: D = alpha·A·B + beta·C by strides, for any shape."""

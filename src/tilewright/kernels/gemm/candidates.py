@@ -1,0 +1,75 @@
+"""What is worth measuring: tiles of the tiled kernel, and into how many parts to cut k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from tilewright.gpus import Gpu
+from tilewright.kernels.tiles import MAX_SHARED_BYTES, Tile
+
+# Of a warp along m and n. 4 x 8 was the fastest of those measured on an H200 (2026-11-30, 128x256
+# tiles at 4096³: 49.5 TFLOP/s, 48.9 in the order of the next best).
+LANES = (4, 8)
+# Outputs of a thread along m and n, in 4x4 quads.
+OUTPUTS = ((4, 4), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8))
+WARPS = (4, 8)
+# (bk, stages): steps long enough to pay for their barrier, with as much under way as hides the
+# latency of global memory. Threads with few outputs finish a step sooner, so theirs is longer.
+STEPS_OF_LARGE = ((8, 4), (16, 3))
+STEPS_OF_SMALL = ((16, 4), (32, 3))
+LARGE_OUTPUTS = 64
+SIDES = range(32, 257)
+MOST_ASPECT = 4  # a longer block reads more of A and B than a squarer one of as many outputs
+# Registers of a thread beside its sums and two sets of fragments: addresses, loops, staging.
+# Fitted so that 8x8 outputs make 124: two blocks of 256 threads an SM, which is known to do best.
+_OTHER_REGISTERS = 28
+_SM_REGISTERS = 65536  # of every architecture that is compiled for
+
+# Blocks for each SM that a split of k aims at.
+WAVES = (1, 2, 4, 8)
+MOST_SPLITS = 64
+# Steps along k that a part must have: fewer do not fill the stages, and the rest is overhead.
+LEAST_STEPS = 4
+
+
+def registers(tile: Tile) -> int:
+    """Return about how many registers a thread needs: its sums, fragments twice, and the rest."""
+    return tile.tm * tile.tn + 2 * (tile.tm + tile.tn) + _OTHER_REGISTERS
+
+
+def tiled_tiles() -> Iterator[Tile]:
+    """Yield the tiles worth measuring that some GPU can run, the largest first."""
+    for (tm, tn), warps in product(reversed(OUTPUTS), reversed(WARPS)):
+        wm, wn = LANES[0] * tm, LANES[1] * tn
+        for along_m in (n for n in range(1, warps + 1) if warps % n == 0):
+            bm, bn = wm * along_m, wn * (warps // along_m)
+            if not (bm in SIDES and bn in SIDES and max(bm, bn) <= MOST_ASPECT * min(bm, bn)):
+                continue
+            for bk, stages in STEPS_OF_LARGE if tm * tn >= LARGE_OUTPUTS else STEPS_OF_SMALL:
+                tile = Tile(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, wm=wm, wn=wn, stages=stages)
+                yield replace(tile, min_blocks=_blocks(tile))
+
+
+def _blocks(tile: Tile) -> int:
+    """Return how many blocks an SM with 65 536 registers and 227 KB of shared memory holds."""
+    return min(
+        _SM_REGISTERS // (tile.threads * registers(tile)), MAX_SHARED_BYTES // tile.shared_bytes
+    )
+
+
+def useful_splits(
+    blocks: int, steps: int, gpu: Gpu, *, most: int = MOST_SPLITS, least_steps: int = LEAST_STEPS
+) -> list[int]:
+    """Return the numbers of parts of k that change how the SMs are filled, 1 first.
+
+    `blocks` and `steps` along k are those of a launch that does not split. Each number fills every
+    SM with 1, 2, 4 or 8 blocks, as far as k is long enough, and leaves no part without steps.
+    """
+    bound = max(1, min(most, steps // least_steps))
+    found = {1}
+    for waves in WAVES:
+        splits = max(1, min(bound, waves * gpu.sm_count // blocks))
+        found.add(-(-steps // -(-steps // splits)) if steps else 1)
+    return sorted(found)

@@ -1,0 +1,100 @@
+"""What a production kernel and a choice of one are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.tiles import Tile
+from tilewright.launch import Launch
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One way to compute a product: a kernel, its tile, and in how many parts k is summed.
+
+    `workers` are blocks that share the last tiles evenly, cutting k where they must (stream-K);
+    with 0 each tile has blocks of its own.
+    """
+
+    kernel: str
+    tile: Tile
+    splits: int = 1
+    workers: int = 0
+
+    def __str__(self) -> str:
+        parts = f" in {self.splits} parts of k" if self.splits > 1 else ""
+        shared = f", {self.workers} blocks sharing the last tiles" if self.workers else ""
+        return f"{self.kernel} {self.tile}{parts}{shared}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values, by field name."""
+        choice = {"kernel": self.kernel, "tile": self.tile.to_json(), "splits": self.splits}
+        return choice | ({"workers": self.workers} if self.workers else {})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Variant:
+        """Rebuild what `to_json` wrote.
+
+        Raises:
+            TileError: an illegal tile.
+        """
+        tile = Tile.from_json(data["tile"])  # type: ignore[arg-type]
+        splits, workers = int(data["splits"]), int(data.get("workers", 0))  # type: ignore[call-overload]
+        return cls(kernel=str(data["kernel"]), tile=tile, splits=splits, workers=workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """Device memory that a launch needs beside its operands.
+
+    Units: bytes. `arrivals_bytes` must be zero when the kernel starts, and are zero when it ends.
+    """
+
+    partial_bytes: int = 0
+    arrivals_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmKernel:
+    """One kernel file: how it is compiled and launched, and which tiles it can run with.
+
+    `check(operation, variant)` raises TileError where the kernel cannot run so;
+    `variants(operation, gpu)` yields the choices worth measuring, all of them legal on the GPU.
+    `most_splits` are the most parts of k, each with at least `least_steps` steps of bk.
+    """
+
+    name: str
+    idea: str
+    function: str
+    file: str
+    check: Callable[[Operation, Variant], None]
+    launch: Callable[[Operation, Variant], Launch]
+    workspace: Callable[[Operation, Variant], Workspace]
+    variants: Callable[[Operation, Gpu], Iterator[Variant]]
+    most_splits: int = 1
+    least_steps: int = 1
+
+    @property
+    def source(self) -> Path:
+        """The kernel's file."""
+        return FOLDER / self.file
+
+    @property
+    def include_dirs(self) -> tuple[Path, ...]:
+        """The folders that its includes are looked up in."""
+        return (FOLDER.parent,)
+
+    def expression(self, operation: Operation, variant: Variant) -> str:
+        """Return the name expression to compile: `tiled<Tile{.bm=128,…},Access{…}>`.
+
+        Raises:
+            TileError: the kernel cannot run so.
+        """
+        self.check(operation, variant)
+        return f"{self.function}<{variant.tile.expression()},{operation.access.expression()}>"

@@ -1,0 +1,35 @@
+"""The production kernels by name, and every variant that can compute a product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from tilewright.errors import UnknownNameError
+from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.kernel import GemmKernel, Variant
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.skinny import SKINNY
+from tilewright.kernels.gemm.tiled import TILED
+from tilewright.kernels.gemm.tiny import TINY
+
+GEMM_KERNELS: Mapping[str, GemmKernel] = MappingProxyType(
+    {k.name: k for k in (TILED, SKINNY, TINY)}
+)
+
+
+def gemm_kernel(name: str) -> GemmKernel:
+    """Return a production kernel by its name.
+
+    Raises:
+        UnknownNameError: no such kernel; suggests the nearest.
+    """
+    if name not in GEMM_KERNELS:
+        raise UnknownNameError("kernel", name, GEMM_KERNELS)
+    return GEMM_KERNELS[name]
+
+
+def variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
+    """Yield every variant worth measuring for a product on a GPU, all of them legal."""
+    for kernel in GEMM_KERNELS.values():
+        yield from kernel.variants(operation, gpu)

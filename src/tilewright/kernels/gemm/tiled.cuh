@@ -1,0 +1,129 @@
+// tiled: a block computes a tile of D. Tiles of A and B come to shared memory some steps ahead of
+// the arithmetic (cp.async), and fragments come to registers one step of k ahead.
+//
+// Contract: D = alpha*A*B + beta*C in float32 for each of a batch, any strides (lib/product.cuh), any
+// m, n, k. Products are summed in the order of k, one fused multiply-add each; where k is cut
+// (lib/work.cuh) each part so, and the parts in their order. beta = 0 never reads C.
+//
+// Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread, in 4x4 quads: the lanes of a warp
+// are wm/tm along m and wn/tn along n (lib/lanes.cuh), and a quad's neighbour is lanes * 4 further.
+//
+//      n0     n0+32                  n0+127          .wm=32, .wn=128, .tm=8, .tn=16: 4 x 8 lanes
+//   m0 +------+------+------+------+
+//      | quad | quad | quad | quad |                 a lane's 2 x 4 quads; each quad of the warp's
+//   +16+------+------+------+------+                 tile is 16 x 32, a 4x4 square a lane
+//      | quad | quad | quad | quad |
+//      +------+------+------+------+
+//
+// Shared memory, dynamic: stages * bk * (bm + bn) floats, 8 more a row of an operand that is read
+// along k (it is transposed on its way). One barrier each bk steps of k: after it the tile just read
+// may be overwritten, and the next one is there.
+// NOTE: the main loop is one basic block on purpose: copies past the end are predicated, not jumped
+// over, which let ptxas and our own scheduler (toolchain/schedule) move code across them.
+#include "lib/fragment.cuh"
+#include "lib/keep.cuh"
+#include "lib/lanes.cuh"
+#include "lib/product.cuh"
+#include "lib/splits.cuh"
+#include "lib/tile.cuh"
+#include "lib/tile_copy.cuh"
+#include "lib/tile_order.cuh"
+#include "lib/work.cuh"
+#include "lib/write_quads.cuh"
+
+template <Tile T, Access X>
+__global__ void __launch_bounds__(T.threads(), T.min_blocks)
+tiled(const __grid_constant__ Product p)
+{
+  constexpr int threads = T.threads();
+  constexpr int lanes_m = T.wm / T.tm;
+  constexpr int lanes_n = T.wn / T.tn;
+  using CopyA = TileCopy<T.bm, T.bk, threads, X.a_along_k, X.a_vector>;
+  using CopyB = TileCopy<T.bn, T.bk, threads, !X.b_along_n, X.b_vector>;
+
+  // shared memory: [stage][A's tile, then B's]; addresses and sizes in bytes
+  constexpr unsigned size_a = 4 * T.bk * CopyA::ld;
+  constexpr unsigned stage = size_a + 4 * T.bk * CopyB::ld;
+  constexpr unsigned last_stage = (T.stages - 1) * stage;
+  extern __shared__ __align__(16) float smem[];
+  const unsigned base = shared_address(smem);
+
+  // coordinates in the block's tile
+  const int tid = threadIdx.x;
+  const Lane lane = z_order<lanes_m, lanes_n>(tid % 32);
+  const int row = tid / 32 / T.warps_n() * T.wm + lane.m * 4;
+  const int col = tid / 32 % T.warps_n() * T.wn + lane.n * 4;
+  const unsigned from_a = keep(base + 4 * row);
+  const unsigned from_b = keep(base + size_a + 4 * col);
+
+  const unsigned tiles_m = tiles_of(p.m, T.bm), tiles_n = tiles_of(p.n, T.bn);
+  const int depth = tiles_of(p.k, T.bk);
+  const int rest = p.k - (depth - 1) * T.bk;  // steps of k in the first step of bk; others are whole
+  Work work(p, p.batch * tiles_m * tiles_n, depth);
+  for (Segment segment; work.next(segment);) {
+    const int64 batch = segment.tile / (tiles_m * tiles_n);
+    const At at = tile_order(segment.tile % (tiles_m * tiles_n), tiles_m, tiles_n);
+    const int64 m0 = static_cast<int64>(at.m) * T.bm;
+    const int64 n0 = static_cast<int64>(at.n) * T.bn;
+    const int64 k0 = segment.begin == 0 ? 0 : rest + static_cast<int64>(segment.begin - 1) * T.bk;
+
+    // prologue: start the copies of stages - 1 tiles
+    const float* const a = p.a + batch * p.a_batch + m0 * p.a_row + k0 * p.a_col;
+    const float* const b = p.b + batch * p.b_batch + n0 * p.b_col + k0 * p.b_row;
+    CopyA copy_a({a, p.a_row, p.a_col, static_cast<int>(p.m - m0)}, base, tid);
+    CopyB copy_b({b, p.b_col, p.b_row, static_cast<int>(p.n - n0)}, base + size_a, tid);
+    int left = segment.steps;
+#pragma unroll
+    for (int s = 0; s < T.stages - 1; ++s) {
+      const int valid = s == 0 && segment.begin == 0 ? rest : T.bk;
+      if (s < left) {
+        copy_a.partial(s * stage, valid);
+        copy_b.partial(s * stage, valid);
+      }
+      commit_copies();
+      copy_a.advance(valid * p.a_col);
+      copy_b.advance(valid * p.b_row);
+    }
+    float acc[T.tm][T.tn] = {};
+    float frag_a[2][T.tm], frag_b[2][T.tn];
+    const auto load = [&](int buffer, unsigned tile, int k) {
+      load_quads<T.tm, 4 * lanes_m>(frag_a[buffer], from_a + tile + 4 * k * CopyA::ld);
+      load_quads<T.tn, 4 * lanes_n>(frag_b[buffer], from_b + tile + 4 * k * CopyB::ld);
+    };
+    unsigned read = 0, write = last_stage;  // the stages to read and to overwrite
+    wait_copies<T.stages - 2>();
+    __syncthreads();
+    load(0, read, 0);
+
+    // main loop
+#pragma unroll 1
+    for (; left > 0; --left) {
+#pragma unroll
+      for (int k = 0; k < T.bk; ++k) {
+        if (k == T.bk - 1) {
+          wait_copies<T.stages - 2>();
+          __syncthreads();  // the next tile is whole, and nobody reads this one any more
+          write = read;
+          read = read == last_stage ? 0 : read + stage;
+        }
+        load((k + 1) % 2, read, (k + 1) % T.bk);
+        if (k == 0) {
+          copy_a(write, left >= T.stages);
+          copy_b(write, left >= T.stages);
+          commit_copies();
+        }
+        if (k == T.bk / 2) {
+          copy_a.advance(copy_a.step);
+          copy_b.advance(copy_b.step);
+        }
+        outer_product(acc, frag_a[k % 2], frag_b[k % 2]);
+      }
+    }
+
+    // epilogue
+    auto& sums = reinterpret_cast<float(&)[T.tm * T.tn]>(acc);
+    if (sum_parts<threads>(sums, p, segment.slot, segment.part, segment.parts, segment.room)) {
+      write_quads<lanes_m, lanes_n>(acc, p, batch, m0 + row, n0 + col);
+    }
+  }
+}

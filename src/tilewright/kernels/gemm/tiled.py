@@ -1,0 +1,124 @@
+"""The tiled kernel: which tiles it runs with, how it is launched, what is worth measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.errors import TileError
+from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.candidates import (
+    LEAST_STEPS,
+    MOST_SPLITS,
+    tiled_tiles,
+    useful_splits,
+)
+from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.tiles import FLOAT_BYTES, Tile, TileUse, check
+from tilewright.launch import Launch
+
+_READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
+ROW_PAD = 8  # floats after a row of a transposed tile, so that its stores meet no bank twice
+_USE = TileUse(reads=_READS, vector=True)
+
+
+def _check_tile(tile: Tile) -> None:
+    check(tile, _USE, "tiled")
+    if tile.stages < 2:
+        raise TileError(f"{tile}: tiled needs 2 stages or more, one to fill while one is read")
+
+
+def _check(operation: Operation, variant: Variant) -> None:
+    tile = variant.tile
+    _check_tile(tile)
+    depth = -(-operation.k // tile.bk)
+    if not 1 <= variant.splits <= max(depth, 1):
+        raise TileError(
+            f"splits = {variant.splits}: k = {operation.k} has {depth} tiles of bk = {tile.bk}, "
+            f"so 1 to {max(depth, 1)} parts"
+        )
+    if variant.workers:
+        if variant.splits > 1:
+            raise TileError("splits and workers both cut k: leave one of them out")
+        steps = _shared_tiles(operation, variant) * depth
+        if not variant.workers <= steps < 2**31:
+            raise TileError(
+                f"workers = {variant.workers}: the tiles to share have {steps} steps of bk = "
+                f"{tile.bk}; each worker needs one, and 2^31 are too many to count"
+            )
+
+
+def _tiles(operation: Operation, tile: Tile) -> int:
+    """Return the tiles of the whole batch."""
+    return operation.batch * -(-operation.m // tile.bm) * -(-operation.n // tile.bn)
+
+
+def _shared_tiles(operation: Operation, variant: Variant) -> int:
+    """Return the tiles that the workers share: the last whole wave and what lies past it."""
+    tiles = _tiles(operation, variant.tile)
+    return tiles - max(0, tiles // variant.workers - 1) * variant.workers
+
+
+def _shared_bytes(operation: Operation, tile: Tile) -> int:
+    """Return what `TileCopy` lays out: rows of an operand that is read along k are padded."""
+    access = operation.access
+    padded = int(access.a_along_k) + int(not access.b_along_n)
+    return tile.shared_bytes + FLOAT_BYTES * tile.stages * tile.bk * ROW_PAD * padded
+
+
+def _launch(operation: Operation, variant: Variant) -> Launch:
+    tile = variant.tile
+    blocks = _tiles(operation, tile)
+    if variant.workers:
+        blocks += variant.workers - _shared_tiles(operation, variant)
+    return Launch(
+        grid=(blocks, variant.splits, 1),
+        block=(tile.threads, 1, 1),
+        shared_bytes=_shared_bytes(operation, tile),
+    )
+
+
+def _workspace(operation: Operation, variant: Variant) -> Workspace:
+    tile = variant.tile
+    slots, room = _tiles(operation, tile), variant.splits
+    if variant.workers:
+        depth = -(-operation.k // tile.bk)
+        slots = _shared_tiles(operation, variant)
+        room = (depth - 1) // (slots * depth // variant.workers) + 2  # as in lib/work.cuh
+    if room == 1:
+        return Workspace()
+    return Workspace(
+        partial_bytes=FLOAT_BYTES * slots * room * tile.bm * tile.bn, arrivals_bytes=4 * slots
+    )
+
+
+def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
+    for tile in TILES:
+        if _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max:
+            blocks, steps = _tiles(operation, tile), -(-operation.k // tile.bk)
+            for splits in useful_splits(blocks, steps, gpu):
+                yield Variant(kernel="tiled", tile=tile, splits=splits)
+
+
+def _runs(tile: Tile) -> bool:
+    try:
+        _check_tile(tile)
+    except TileError:
+        return False
+    return True
+
+
+TILES: tuple[Tile, ...] = tuple(filter(_runs, tiled_tiles()))
+
+TILED = GemmKernel(
+    name="tiled",
+    idea="tiles of A and B copied to shared memory some steps ahead",
+    function="tiled",
+    file="tiled.cuh",
+    check=_check,
+    launch=_launch,
+    workspace=_workspace,
+    variants=_variants,
+    most_splits=MOST_SPLITS,
+    least_steps=LEAST_STEPS,
+)

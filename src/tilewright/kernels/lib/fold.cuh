@@ -1,0 +1,37 @@
+// Sums over the lanes of a warp, many at a time.
+#pragma once
+
+// Which of the values a lane holds after a fold: `first` and the next ones, before `end`.
+struct Folded {
+  int first, end;
+};
+
+// The first `count` values are summed over the lanes whose numbers differ in `bit`, 2 * bit, .. 16.
+// Each time a lane gives half of its values away and gets the other half of its partner's, so the
+// sums end up spread over those lanes, and shuffles are count/2 + count/4 + .. instead of count
+// each time. The order of the additions is fixed.
+template <int bit, int count, int size>
+__device__ Folded fold(float (&value)[size], int lane, Folded held = {0, count})
+{
+  if constexpr (bit >= 32) {
+    return held;
+  } else {
+    constexpr int half = (count + 1) / 2;
+    const bool upper = lane & bit;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float low = value[i];
+      const float high = half + i < count ? value[half + i] : 0.0f;
+      value[i] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, bit);
+    }
+    if (upper) held.first += half;
+    else held.end = min(held.end, held.first + half);
+    return fold<2 * bit, half>(value, lane, held);
+  }
+}
+
+// The values that a lane holds after fold<bit, count>, at most.
+__host__ __device__ constexpr int folded(int bit, int count)
+{
+  return bit >= 32 ? count : folded(2 * bit, (count + 1) / 2);
+}

@@ -1,0 +1,80 @@
+// What a block computes: parts of tiles of D, one after the other.
+#pragma once
+
+#include "lib/product.cuh"
+
+// `steps` steps of bk along k of a tile, from step `begin`; they are part `part` of the tile's
+// `parts`. Parts are added in their order through slot `slot` of the workspace (lib/splits.cuh),
+// which has room for `room` of them.
+struct Segment {
+  unsigned tile, slot;
+  int begin, steps, part, parts, room;
+};
+
+// The first gridDim.x - workers blocks have a tile each, or one of its p.splits equal parts. The
+// last p.workers share what tiles are left, end to end, so that all have the same number of steps:
+// 561 tiles on 132 SMs are not five waves, the last of them nearly empty, but four and a quarter.
+//
+//     steps of tiles   |---- tile 0 ----|---- tile 1 ----|---- tile 2 ----|
+//     steps of workers |-- 0 --|-- 1 --|-- 2 --|-- 3 --|-- 4 --|-- 5 --|      ("stream-K")
+//
+// Source: Osama et al., "Stream-K", arXiv 2301.03598.
+class Work {
+public:
+  __device__ Work(const Product& p, unsigned tiles, int depth)
+      : depth(depth), whole(gridDim.x - p.workers), splits(p.splits)
+  {
+    if (blockIdx.x < whole) {
+      at = 0;
+      end = 1;
+      return;
+    }
+    const unsigned total = (tiles - whole) * depth;
+    each = total / p.workers;
+    longer = total % p.workers;
+    const unsigned worker = blockIdx.x - whole;
+    at = worker * each + min(worker, longer);
+    end = at + each + (worker < longer);
+  }
+
+  // Whether there is another segment, which `segment` then is.
+  __device__ bool next(Segment& segment)
+  {
+    if (at >= end) return false;
+    if (blockIdx.x < whole) {
+      const int part = blockIdx.y;
+      const int steps = depth / splits;
+      const int more = depth % splits;  // the first parts have one step more
+      segment = {blockIdx.x, blockIdx.x, part * steps + min(part, more), steps + (part < more),
+                 part,       splits,     splits};
+      ++at;
+      return true;
+    }
+    const unsigned slot = at / depth;
+    const unsigned first = worker_of(slot * depth);
+    const int steps = min(end, (slot + 1) * depth) - at;
+    segment = {whole + slot,
+               slot,
+               static_cast<int>(at % depth),
+               steps,
+               static_cast<int>(worker_of(at) - first),
+               static_cast<int>(worker_of((slot + 1) * depth - 1) - first) + 1,
+               (depth - 1) / static_cast<int>(each) + 2};
+    at += steps;
+    return true;
+  }
+
+private:
+  // Which worker has a step.
+  __device__ unsigned worker_of(unsigned step) const
+  {
+    const unsigned of_longer = longer * (each + 1);
+    return step < of_longer ? step / (each + 1) : longer + (step - of_longer) / each;
+  }
+
+  int depth;  // steps of a tile
+  unsigned whole;
+  int splits;
+  unsigned each, longer;  // steps of a worker; how many workers have one more
+  unsigned at, end;       // of this worker, in steps from the first shared tile
+};

@@ -1,0 +1,114 @@
+"""From an artifact to one with a scheduled main loop, proved to compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import UnsupportedError
+from tilewright.gpus import gpu
+from tilewright.gpus.occupancy import most_registers
+from tilewright.toolchain.artifact import Artifact
+from tilewright.toolchain.resources import Resources, resources
+from tilewright.toolchain.schedule.banks import Reads, cycles, reads_of
+from tilewright.toolchain.schedule.code import Line, read_code
+from tilewright.toolchain.schedule.emit import emitted
+from tilewright.toolchain.schedule.encode import with_code
+from tilewright.toolchain.schedule.loop import take_apart
+from tilewright.toolchain.schedule.order import ordered
+from tilewright.toolchain.schedule.place import placed
+from tilewright.toolchain.schedule.proof import prove
+from tilewright.toolchain.schedule.registers import assign
+from tilewright.toolchain.schedule.style import BEST, Style
+
+# Where the encoding, the latencies and the rules of scoreboards were compared with what ptxas
+# emits, and scheduled kernels gave the bits of plain ones: on an H200.
+ARCHS = frozenset({"sm_90"})
+_GPU_OF = {"sm_90": "H200"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What scheduling a loop has changed. Units: instructions, cycles and registers of a thread.
+
+    Cycles are those of a turn by the static model of the register banks (`banks.py`): one warp
+    alone that never waits for memory.
+    """
+
+    ffmas: int
+    instructions: int
+    cycles_before: int
+    cycles_after: int
+    registers_before: int
+    registers_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled:
+    """A kernel with its main loop in a new order, and how that differs."""
+
+    artifact: Artifact
+    report: Report
+
+
+def schedule_main_loop(artifact: Artifact, style: Style = BEST) -> Scheduled:
+    """Return the kernel with its main loop's FFMAs, loads and the rest in an order of our own.
+
+    The loop must be one basic block of FFMAs whose factors LDS.128 loads, double-buffered, as
+    `tiled.cuh` has it. The result is proved to compute the same (`proof.prove`).
+
+    Raises:
+        UnsupportedError: another architecture, or a loop that is not understood.
+        ToolchainError: nvdisasm is missing, or the cubin is damaged.
+    """
+    if artifact.arch not in ARCHS:
+        raise UnsupportedError(
+            f"{artifact.name} is compiled for {artifact.arch}: the scheduler knows the machine code "
+            f"of {', '.join(sorted(ARCHS))} alone"
+        )
+    code = read_code(artifact)
+    loop = take_apart(code.loop)
+    taken = resources(artifact)
+    registers = assign(code, loop, _limit(artifact.arch, taken))
+    steps = ordered(loop, registers, style)
+    encoded = emitted(code, loop, registers, placed(loop, steps, style), steps, style)
+    count = max(taken.registers, registers.highest + 1)
+    result = with_code(artifact, code.loop[0].ins.address, encoded, count)
+    prove(artifact, result)
+    return Scheduled(
+        artifact=result,
+        report=Report(
+            ffmas=sum(len(step) for step in steps),
+            instructions=len(encoded),
+            cycles_before=turn_cycles(code.loop),
+            cycles_after=turn_cycles(read_code(result).loop),
+            registers_before=taken.registers,
+            registers_after=count,
+        ),
+    )
+
+
+def _limit(arch: str, taken: Resources) -> int:
+    """Return the registers a thread with which as many of the kernel's blocks fit on an SM."""
+    limits = gpu(_GPU_OF[arch]).limits
+    blocks = 1
+    while most_registers(limits, taken.max_threads, blocks + 1) >= taken.registers:
+        blocks += 1
+    return most_registers(limits, taken.max_threads, blocks)
+
+
+def turn_cycles(loop: Sequence[Line]) -> int:
+    """Return the cycles of a turn of a loop by the static model of the register banks."""
+    return cycles(_reads(loop))
+
+
+def _reads(loop: Sequence[Line]) -> Iterator[Reads]:
+    kept: dict[int, str] = {}
+    for line in loop:
+        if line.ins.opcode == "FFMA":
+            slots = line.ops.reads
+            new = [r for slot, r in enumerate(slots) if kept.get(slot) != r]
+            kept = {n: r for n, r in enumerate(slots) if line.control.reuse >> n & 1}
+        else:
+            new = [r for r in line.ops.reads if r[0] == "R"]
+        yield reads_of(int(register[1:]) for register in new)

@@ -1,0 +1,153 @@
+"""Which registers a machine instruction reads and writes, from nvdisasm's text of it.
+
+Registers are named as there: `R4` (general), `UR4` (uniform), `P0` and `UP0` (predicates); wide
+operands are spelled out, `LDS.128 R4` writes R4 to R7. RZ, URZ, PT and UPT are no registers.
+
+Source: CUDA Binary Utilities, "Instruction Set Reference"; the widths and destinations below are
+those of the listings of sm_90 that the tests read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import UnsupportedError
+from tilewright.toolchain.sass import SassInstruction
+
+# Results come a fixed time after the issue: the stall counts of the code alone keep them apart.
+FIXED = frozenset(
+    "FFMA FMUL FADD FSEL FSETP FMNMX HFMA2 IADD3 VIADD LEA IMAD LOP3 SHF MOV SEL ISETP PLOP3 PRMT "
+    "VIMNMX VIADDMNMX IMNMX IABS CS2R P2R R2P "
+    "UIADD3 UISETP USEL UMOV ULEA ULOP3 USHF UIMAD UPRMT UPLOP3 ULDC".split()
+)
+# Results, or the reading of operands, come when they come: scoreboards keep them apart.
+VARIABLE = frozenset(
+    "LDS LDG LDL LDC LD LDSM S2R S2UR R2UR SHFL MUFU I2F F2I F2F POPC FLO BREV ATOMG ATOMS VOTE "
+    "LDGSTS STG STS STL ST RED".split()
+)
+CONTROL = frozenset(
+    "BRA EXIT BAR DEPBAR LDGDEPBAR BSSY BSYNC NOP MEMBAR ERRBAR CCTL WARPSYNC YIELD".split()
+)
+STORES = frozenset("LDGSTS STG STS STL ST RED".split())
+_MATRIX = "GMMA"  # reads and writes more registers than its text names
+
+_WORDS = {"64": 2, "128": 4}
+_LARGEST = 4  # registers of an operand of any other instruction
+_REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)(\.64|\.U64)?(?:\.reuse)?")
+_PREDICATE = re.compile(r"!?U?P[T\d]")
+_DESCRIPTOR = re.compile(r"desc\[UR(\d+)\]")
+# Both pairs of their operands may be written: the result, and what it carries out or compares to.
+_PREDICATE_RESULTS = frozenset("ISETP FSETP UISETP PLOP3 UPLOP3 R2P".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """What an instruction reads and writes, in the order of its text.
+
+    `template` is its text with a mark for each register: two instructions of one template compute
+    the same of equal registers. `predicate` is what it runs under ("P0", "UP1"), None for always.
+    `named` are the general registers that the text names, `wide` those that stand for several.
+    """
+
+    template: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    predicate: str | None
+    named: tuple[str, ...]
+    wide: tuple[str, ...]
+
+    @property
+    def all_reads(self) -> tuple[str, ...]:
+        """The registers that it reads, its predicate among them."""
+        return (*self.reads, self.predicate) if self.predicate else self.reads
+
+
+def never_runs(instruction: SassInstruction) -> bool:
+    """Whether an instruction stands there for its time alone: `@!PT LDS RZ, [RZ]`."""
+    return instruction.predicate in ("!PT", "!UPT")
+
+
+def operands(instruction: SassInstruction) -> Operands:
+    """Return what an instruction reads and writes.
+
+    Of an opcode that is not known, it may read more than it does and writes nothing: enough to
+    say what is live.
+
+    Raises:
+        UnsupportedError: an instruction for matrices, whose registers are not all in its text.
+    """
+    if instruction.opcode.endswith(_MATRIX):
+        raise UnsupportedError(
+            f"{instruction.mnemonic} at {instruction.address:#x} uses registers that its text "
+            "does not name: only loops of FFMA are scheduled"
+        )
+    known = instruction.opcode in FIXED | VARIABLE | CONTROL
+    results = _results(instruction) if known else 0
+    reads: list[str] = []
+    writes: list[str] = []
+    named: list[str] = []
+    wide: list[str] = []
+    text = [instruction.predicate or "", instruction.mnemonic]
+    for number, operand in enumerate(instruction.operands):
+        found = writes if number < results else reads
+        width = _width(instruction, number, results) if known else _LARGEST
+        for kind, first, pair in _REGISTER.findall(operand):
+            words = 1 if kind.endswith("P") else max(width if not pair else 1, 2 if pair else 1)
+            found.extend(f"{kind}{n}" for n in range(int(first), int(first) + words))
+            if kind == "R":
+                named.append(f"R{first}")
+                if words > 1:
+                    wide.append(f"R{first}")
+        # A descriptor is a pair of uniform registers.
+        found.extend(f"UR{int(first) + 1}" for first in _DESCRIPTOR.findall(operand))
+        text.append(_REGISTER.sub(r"\1#\3", operand))
+    guard = (instruction.predicate or "").removeprefix("!")
+    text[0] = _REGISTER.sub(r"\1#", text[0])
+    return Operands(
+        template=" ".join(text),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        predicate=guard if guard not in ("", "PT", "UPT") else None,
+        named=tuple(named),
+        wide=tuple(wide),
+    )
+
+
+def _results(instruction: SassInstruction) -> int:
+    """Return how many of the operands, from the first, are written."""
+    found: Sequence[str] = instruction.operands
+    if instruction.opcode in CONTROL | STORES or not found:
+        return 0
+    if instruction.opcode in _PREDICATE_RESULTS:
+        return 2
+    # A predicate before the destination or right after it is written: a carry, a vote's answer.
+    count = 0
+    while count < len(found) and _PREDICATE.fullmatch(found[count]):
+        count += 1
+    count += 1
+    while count < len(found) and re.fullmatch(r"U?P[T\d]", found[count]):
+        if count + 1 == len(found):
+            break  # the last operand of SEL and its like chooses
+        count += 1
+    return count
+
+
+def _width(instruction: SassInstruction, number: int, results: int) -> int:
+    """Return the registers of one operand, unless its text says so (`.64`)."""
+    modifiers, operand = instruction.modifiers, instruction.operands[number]
+    if "[" in operand:
+        return 1
+    words = next((_WORDS[m] for m in modifiers if m in _WORDS), 1)
+    if number < results:
+        if instruction.opcode == "CS2R":
+            return 1 if "32" in modifiers else 2
+        return 2 if "WIDE" in modifiers or "F64" in modifiers else words
+    if instruction.opcode in STORES or instruction.opcode.startswith("ATOM"):
+        return words
+    last = max(
+        (n for n, text in enumerate(instruction.operands) if not _PREDICATE.fullmatch(text)),
+        default=number,
+    )
+    return 2 if "F64" in modifiers or ("WIDE" in modifiers and number == last) else 1

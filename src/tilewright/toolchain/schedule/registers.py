@@ -1,0 +1,151 @@
+"""Which register holds what: two sets of fragments in fixed quads, the rest out of their way.
+
+Accumulators stay where ptxas put them, and so do the first step's fragments, which code before the
+loop has loaded. The second set takes four registers in a row each, and what other instructions
+use for a while within a turn moves to any that are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from tilewright.errors import UnsupportedError
+from tilewright.toolchain.schedule.code import Code, Line
+from tilewright.toolchain.schedule.encode import (
+    FORM,
+    FORM_BITS,
+    REGISTER_BITS,
+    REGISTER_FORM,
+    RESULT,
+    SLOT_A,
+    SLOT_B,
+    SLOT_C,
+    bits,
+    with_bits,
+)
+from tilewright.toolchain.schedule.liveness import live_around
+from tilewright.toolchain.schedule.loop import QUAD, MainLoop, Word
+
+_PREDICATE_RESULT = ("SETP", "PLOP3")  # the field of the result holds no register of theirs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registers:
+    """`quads` has the first register of each load's four by the load's index; `moved` the new
+    place of those registers of other instructions that have one."""
+
+    quads: Mapping[int, int]
+    moved: Mapping[int, int]
+
+    @property
+    def highest(self) -> int:
+        """The highest register that it gives away."""
+        return max(*(q + QUAD - 1 for q in self.quads.values()), *self.moved.values(), 0)
+
+    def of(self, word: Word) -> int:
+        """The register of a word of a fragment."""
+        return self.quads[word.load] + word.part
+
+
+def assign(code: Code, loop: MainLoop, limit: int) -> Registers:
+    """Return where everything goes, with registers below `limit` alone.
+
+    Raises:
+        UnsupportedError: too few registers, or a use of one that is not understood.
+    """
+    at_start, behind = (_numbers(names) for names in live_around(code))
+    others = [loop.lines[index] for index in loop.others]
+    first = {load.index: load.register for load in loop.loads_of(0)}
+    fragments = {r + n for r in first.values() for n in range(QUAD)}
+    written = _numbers(name for line in loop.lines for name in line.ops.writes)
+    # Live all through the turn: what comes in, and what goes out behind the loop.
+    kept = (at_start | behind) - (fragments | loop.chains)
+    if clash := sorted(loop.chains & fragments):
+        raise UnsupportedError(f"R{clash[0]} is an accumulator and a fragment of the first step")
+    address = _numbers(name for load in loop.loads for name in loop.lines[load.index].ops.reads)
+    named = _numbers(name for line in others for name in (*line.ops.reads, *line.ops.writes))
+    temporary = (named | address) - kept
+    free = set(range(limit)) - kept - loop.chains - fragments
+    quads = dict(first)
+    pools = {0: list(first.values()), 1: _spare_quads(loop, free, written | named)}
+    for step in range(1, len(loop.steps)):
+        loads = loop.loads_of(step)
+        pool = pools[step % 2]
+        if len(loads) > len(pool):
+            raise UnsupportedError(
+                f"{len(loads)} quads of registers are required for a second set of fragments, "
+                f"{len(pool)} are free below R{limit}: a smaller thread tile needs fewer"
+            )
+        quads.update(zip((load.index for load in loads), pool, strict=False))
+    free -= {r + n for r in quads.values() for n in range(QUAD)}
+    return Registers(quads=quads, moved=_moved(others, temporary, free, limit))
+
+
+def _numbers(names: Iterable[str]) -> frozenset[int]:
+    return frozenset(int(name[1:]) for name in names if name[0] == "R")
+
+
+def _spare_quads(loop: MainLoop, free: set[int], used: frozenset[int]) -> list[int]:
+    """Return quads for the second set; those first that cost no register more than before."""
+    wanted = max(len(loop.loads_of(step)) for step in range(1, len(loop.steps), 2))
+    quads = [q for q in range(0, max(free, default=0) + 1, QUAD) if {*range(q, q + QUAD)} <= free]
+    return sorted(quads, key=lambda q: (q + QUAD - 1 > max(used), q))[:wanted]
+
+
+def _moved(
+    others: list[Line], temporary: frozenset[int], free: set[int], limit: int
+) -> dict[int, int]:
+    """Give every temporary register of the other instructions a free one, pairs together."""
+    wide = _numbers(name for line in others for name in line.ops.wide)
+    pairs = {r for r in wide if r in temporary or r + 1 in temporary}
+    moved: dict[int, int] = {}
+    for register in sorted(pairs):
+        if not {register, register + 1} <= temporary:
+            raise UnsupportedError(f"only half of R{register} and its neighbour may be moved")
+    for register in [*sorted(pairs), *sorted(temporary)]:
+        if register in moved:
+            continue
+        pair = register in pairs
+        place = next(
+            (r for r in sorted(free) if not pair or (r % 2 == 0 and r + 1 in free)), None
+        )
+        if place is None:
+            raise UnsupportedError(
+                f"no register below R{limit} is free for R{register} of the loop's other "
+                "instructions: a smaller thread tile needs fewer"
+            )
+        for n in range(2 if pair else 1):
+            moved[register + n] = place + n
+            free.discard(place + n)
+    return moved
+
+
+def renamed(line: Line, moved: Mapping[int, int]) -> int:
+    """Return an instruction's word with its registers in their new places.
+
+    Raises:
+        UnsupportedError: the fields of its registers are not found.
+    """
+    named = sorted(int(name[1:]) for name in line.ops.named)
+    if not any(register in moved for register in named):
+        return line.word
+    fields = [SLOT_A, SLOT_C]
+    if not line.ins.opcode.endswith(_PREDICATE_RESULT):
+        fields.insert(0, RESULT)
+    if bits(line.word, FORM, FORM_BITS) == REGISTER_FORM:
+        fields.append(SLOT_B)
+    # Fields that an instruction does not use come last in this order, so the first match is it.
+    for count in range(len(fields) + 1):
+        for chosen in combinations(sorted(fields), count):
+            if sorted(bits(line.word, field, REGISTER_BITS) for field in chosen) == named:
+                return _replaced(line.word, chosen, moved)
+    raise UnsupportedError(f"{line}: its registers {named} are not in the fields known")
+
+
+def _replaced(word: int, fields: Iterable[int], moved: Mapping[int, int]) -> int:
+    for field in fields:
+        register = bits(word, field, REGISTER_BITS)
+        word = with_bits(word, field, REGISTER_BITS, moved.get(register, register))
+    return word

@@ -1,0 +1,142 @@
+"""Which variant computes a product: what was tuned here, else what is shipped, else the model's."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from tilewright.errors import StoreError, UnsupportedError
+from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.settings import read_settings
+from tilewright.tuning.cost import parts
+from tilewright.tuning.space import legal, table
+from tilewright.tuning.store import Store, StoreWarning, fastest, import_trials
+from tilewright.tuning.trial import Trial, this_machine
+
+SHIPPED = Path(__file__).with_name("shipped.json")
+
+Source: TypeAlias = Literal["tuned", "shipped", "model"]
+
+# Choices that are remembered: one is 200 bytes, and a program has far fewer shapes.
+_MOST_REMEMBERED = 1 << 16
+_OTHERS_SHOWN = 3
+_remembered: dict[tuple[Operation, str], Choice] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A variant, where it comes from, and in one line why. Units: seconds, measured or modelled."""
+
+    variant: Variant
+    source: Source
+    seconds: float
+    reason: str
+
+
+def choose(operation: Operation, gpu: Gpu) -> Choice:
+    """Return the variant to compute a product with; the same for the same product, at once.
+
+    Raises:
+        UnsupportedError: no kernel can compute it on this GPU.
+    """
+    key = (operation, gpu.name)
+    found = _remembered.get(key)
+    if found is None:
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        found = _remembered[key] = _measured(operation, gpu) or _modelled(operation, gpu)
+    return found
+
+
+def forget() -> None:
+    """Read the store again, on the next choice: something was tuned."""
+    _remembered.clear()
+    _known.cache_clear()
+
+
+def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
+    """Return in lines what was chosen for a product and why, with the model's view of it."""
+    choice = choose(operation, gpu)
+    columns = table(operation, gpu)
+    found = parts(columns, operation)
+    total = found.total
+    lines = [
+        f"{operation.key} on {gpu.name}: {choice.variant}",
+        f"{choice.source}: {choice.reason}",
+    ]
+    rows: dict[Variant, int] = {}
+    for i in map(int, np.argsort(total, kind="stable")):
+        rows.setdefault(replace(columns.variants[i], splits=int(found.splits[i])), i)
+    others = [v for v in rows if v != choice.variant][:_OTHERS_SHOWN]
+    for variant in [v for v in (choice.variant, *others) if v in rows]:
+        i = rows[variant]
+        lines.append(
+            f"{'this' if variant == choice.variant else 'next'}: modelled {1e6 * total[i]:.4g} µs: "
+            f"the longest of SMs {1e6 * found.busy[i]:.4g}, L2 {1e6 * found.l2[i]:.4g} and DRAM "
+            f"{1e6 * found.dram[i]:.4g}, adding parts of k {1e6 * found.adding[i]:.4g}, launch "
+            f"{1e6 * found.launch[i]:.4g}: {variant}"
+        )
+    return tuple(lines)
+
+
+def _measured(operation: Operation, gpu: Gpu) -> Choice | None:
+    known = _known(gpu.name)
+    found = known.get(operation.key) if known else None
+    if found is None or not legal(operation, found.variant):
+        return None
+    return found
+
+
+def _modelled(operation: Operation, gpu: Gpu) -> Choice:
+    columns = table(operation, gpu)
+    found = parts(columns, operation)
+    total = found.total
+    while total.size:
+        i = int(total.argmin())
+        if total[i] == np.inf:
+            break
+        tile, splits = columns.variants[i], int(found.splits[i])
+        variant = (
+            tile if splits == 1 else Variant(kernel=tile.kernel, tile=tile.tile, splits=splits)
+        )
+        if legal(operation, variant):
+            seconds = float(total[i])
+            reason = f"predicted {1e6 * seconds:.4g} µs, nothing was measured"
+            return Choice(variant=variant, source="model", seconds=seconds, reason=reason)
+        total[i] = np.inf
+    raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
+
+
+@functools.cache
+def _known(gpu: str) -> Mapping[str, Choice]:
+    """Return what was measured for a GPU: by this machine's user before what is shipped."""
+    shipped = (trial for trial in import_trials(SHIPPED) if trial.machine.gpu == gpu)
+    known = {key: _choice(trial, "shipped") for key, trial in fastest(shipped).items()}
+    path = read_settings().store
+    if path is None or not path.exists():  # choosing must not make one
+        return known
+    try:
+        with Store(path) as store:
+            tuned = store.trials(gpu)
+    except StoreError as error:
+        warnings.warn(f"{error}; choosing without it", StoreWarning, stacklevel=4)
+        return known
+    here = this_machine(gpu) if tuned else None
+    return known | {key: _choice(trial, "tuned") for key, trial in fastest(tuned, here).items()}
+
+
+def _choice(trial: Trial, source: Source) -> Choice:
+    seconds, machine = trial.median_s or 0.0, trial.machine
+    reason = (
+        f"measured {1e6 * seconds:.4g} µs on {trial.date[:10]} with driver {machine.driver} and "
+        f"{machine.toolkit}"
+    )
+    return Choice(variant=trial.variant, source=source, seconds=seconds, reason=reason)

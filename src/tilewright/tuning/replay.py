@@ -1,0 +1,160 @@
+"""Recorded searches, and strategies run on them: how good a search would have been, without a GPU.
+
+A recording is a JSON file of `benchmarks/h200_tuning.py`: for each operation the trial of every
+variant. Trials of the replay take no time and have no noise, unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import StoreError, TileError
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.tiles import Tile
+from tilewright.tuning.search import Found
+from tilewright.tuning.store import fastest
+from tilewright.tuning.strategies import CAREFUL_S, Ask, Candidates, Strategy
+from tilewright.tuning.trial import Machine, Trial
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Every variant of one operation as it was measured. Units: seconds, of those that ran."""
+
+    operation: Operation
+    trials: tuple[Trial, ...]
+
+    @property
+    def times(self) -> Mapping[Variant, float]:
+        """The measured times."""
+        return {t.variant: t.median_s for t in self.trials if t.median_s is not None}
+
+    @property
+    def best_s(self) -> float:
+        """The time of the fastest variant."""
+        return min(self.times.values(), default=math.inf)
+
+
+def recorded(searches: Iterable[Found]) -> dict[str, object]:
+    """Return searches as the content of a record file: what trials share is written once."""
+    return {
+        "schema": SCHEMA,
+        "searches": [
+            {
+                "operation": found.operation.to_json(),
+                "space": found.space,
+                "seconds": found.seconds,
+                "ended": found.ended,
+                "trials": [_short(trial) for trial in found.trials],
+                "machine": asdict(found.trials[0].machine) if found.trials else None,
+            }
+            for found in searches
+        ],
+    }
+
+
+def _short(trial: Trial) -> dict[str, object]:
+    data = trial.to_json()
+    tile = trial.variant.tile.to_json()
+    plain = Tile(bm=1, bn=32).to_json()
+    short = {n: v for n, v in tile.items() if n in ("bm", "bn") or v != plain[n]}
+    data["variant"] = trial.variant.to_json() | {"tile": short}
+    return {n: v for n, v in data.items() if n not in _SHARED and v not in (None, "")}
+
+
+# Of trials, what a whole search has in common.
+_SHARED = ("machine", "operation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """How a strategy did: the time of what it chose over the best there is, and what it measured.
+
+    `measured` are different variants; `seconds` is the device time that it asked for.
+    """
+
+    ratio: float
+    measured: int
+    seconds: float
+
+
+def replay(
+    strategy: Strategy, candidates: Candidates, times: Mapping[Variant, float], *, noise: float = 0
+) -> Replayed:
+    """Run a strategy on recorded times; variants without one are taken to fail.
+
+    `noise` is the relative error of a measurement of 0.1 s; shorter ones err more, by the square
+    root of their time.
+    """
+    rng = random.Random(0)
+    said: dict[Variant, Trial] = {}
+    seconds = 0.0
+    asking = strategy(candidates)
+    ask: Ask | None = next(asking, None)
+    while ask is not None:
+        answers = {}
+        for variant in ask.variants:
+            seconds += ask.measure_s
+            error = noise * math.sqrt(CAREFUL_S / ask.measure_s) * rng.gauss(0, 1)
+            answers[variant] = times.get(variant, math.inf) * math.exp(error)
+            said[variant] = _said(variant, answers[variant], ask.measure_s)
+        try:
+            ask = asking.send(answers)
+        except StopIteration:
+            ask = None
+    chosen = fastest(said.values()).get(_ANY)
+    found = times[chosen.variant] if chosen is not None else math.inf
+    return Replayed(ratio=found / min(times.values()), measured=len(said), seconds=seconds)
+
+
+_ANY = "replayed"
+
+
+def _said(variant: Variant, seconds: float, measure_s: float) -> Trial:
+    return Trial(
+        machine=Machine(gpu=_ANY, driver=_ANY, toolkit=_ANY),
+        operation=_ANY,
+        variant=variant,
+        state="timed" if math.isfinite(seconds) else "failed",
+        median_s=seconds if math.isfinite(seconds) else None,
+        measure_s=measure_s,
+    )
+
+
+def read_recordings(path: str | Path) -> list[Recording]:
+    """Return the searches of a record file; tiles that this version does not know are left out.
+
+    Raises:
+        StoreError: no such file, or not one of recorded searches.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise StoreError(f"{path} has schema {data['schema']}, this version reads {SCHEMA}")
+        return [_recording(search) for search in data["searches"]]
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"cannot read {path}: not a file of recorded searches: {error!r}"
+        ) from error
+
+
+def _recording(search: Mapping[str, Any]) -> Recording:
+    operation = Operation.from_json(search["operation"])
+    shared = {"machine": search["machine"], "operation": operation.key}
+    trials = []
+    for entry in search["trials"]:
+        with contextlib.suppress(TileError):
+            trials.append(Trial.from_json({**entry, **shared}))
+    return Recording(operation=operation, trials=tuple(trials))

@@ -1,0 +1,60 @@
+"""The search space of a product on a GPU, and the table that a choice is made from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilewright.errors import TilewrightError
+from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
+from tilewright.kernels.gemm.registry import gemm_kernel, variants
+from tilewright.tuning.cost import Table, predict, tabulate
+from tilewright.tuning.features import features
+
+# Which tiles are worth measuring depends on m and n up to here, as they are, and on the power of
+# two that k is below; larger sizes are all alike.
+_SMALL = 128
+_LARGE = 4096
+
+_TABLES: dict[tuple[object, ...], Table] = {}
+
+
+def space(operation: Operation, gpu: Gpu) -> tuple[Variant, ...]:
+    """Return every legal variant worth measuring, the one of least predicted time first."""
+    found = tuple(dict.fromkeys(variants(operation, gpu)))
+    times = dict(zip(found, predict(operation, found, gpu), strict=True))
+    return tuple(sorted(found, key=lambda v: times[v]))
+
+
+def legal(operation: Operation, variant: Variant) -> bool:
+    """Return whether the kernel can compute the product so."""
+    try:
+        gemm_kernel(variant.kernel).check(operation, variant)
+    except TilewrightError:
+        return False
+    return True
+
+
+def table(operation: Operation, gpu: Gpu) -> Table:
+    """Return the tiles for products like this one, whose splits the model is to choose.
+
+    Products are alike where their operands are read alike, and their sizes are large or the same:
+    the same tiles are worth measuring for them.
+    """
+    o = operation
+    m, n = (size if size <= _SMALL else _whole(_LARGE, size) for size in (o.m, o.n))
+    k = _whole(min(_LARGE, 1 << (max(o.k, 1) - 1).bit_length()), o.k)
+    sizes = (m, n, k, _LARGE if o.batch > 1 else 1)
+    key = (gpu.name, o.access, *sizes)
+    found = _TABLES.get(key)
+    if found is None:
+        typical = replace(o, m=m, n=n, k=k, batch=sizes[-1])
+        tiles = dict.fromkeys(replace(v, splits=1) for v in variants(typical, gpu))
+        found = _TABLES[key] = tabulate(features(tuple(tiles), typical, gpu), gpu, free_splits=True)
+    return found
+
+
+def _whole(bound: int, size: int) -> int:
+    """Return `bound`, less 1 where `size` is no whole number of vectors: the same is read alike."""
+    return bound if size % VECTOR_FLOATS == 0 or bound < VECTOR_FLOATS else bound - 1

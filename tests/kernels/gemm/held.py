@@ -1,0 +1,35 @@
+"""Holds a production kernel to its contract: D within the bound of float32, the same every time."""
+
+import numpy as np
+
+from tilewright.bench.emulated_gemm import emulate_gemm
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation
+
+UNIT_ROUNDOFF = 2.0**-24
+
+
+def assert_held(
+    operation: Operation, variant: Variant, *, alpha: float = 1.0, beta: float = 0.0
+) -> None:
+    """Compute a product on the emulator, twice, and compare it with float64."""
+    o = operation
+    rng = np.random.default_rng(o.m + 7 * o.n + 31 * o.k)
+
+    def drawn(rows: int, cols: int, repeats: bool) -> np.ndarray:
+        return rng.standard_normal((1 if repeats else o.batch, rows, cols), np.float32)
+
+    a, b = drawn(o.m, o.k, o.a.batch == 0), drawn(o.k, o.n, o.b.batch == 0)
+    c = None if o.c is None else drawn(o.m, o.n, o.c.batch == 0)
+    if o.c is not None and o.c.row == 0:
+        c = np.repeat(c[:, :1], o.m, axis=1)
+    if c is not None and beta == 0:
+        c[:] = np.nan  # not to be read
+    first, second = (emulate_gemm(o, variant, a, b, c, alpha=alpha, beta=beta) for _ in range(2))
+    assert np.array_equal(first, second)
+    added = 0.0 if c is None or beta == 0 else beta * c.astype(np.float64)
+    expected = alpha * np.matmul(a.astype(np.float64), b) + added
+    size = abs(alpha) * np.matmul(np.abs(a).astype(np.float64), np.abs(b)) + np.abs(added)
+    # gamma of k products and three roundings more: alpha, beta and their sum.
+    steps = (o.k + 3) * UNIT_ROUNDOFF
+    assert np.all(np.abs(first - expected) <= steps / (1 - steps) * size)

@@ -1,0 +1,114 @@
+"""The tiny kernel on the emulator: any shape and strides of a batch; its refusals; its code."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernels.gemm.held import assert_held
+from tilewright.bench.emulated_gemm import compile_variant
+from tilewright.errors import TileError
+from tilewright.gpus import gpu
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation, Strides
+from tilewright.kernels.gemm.tiny import TINY
+from tilewright.kernels.tiles import Tile
+from tilewright.toolchain import resources
+from tilewright.toolchain.sass import disassemble
+
+ONE = Variant(kernel="tiny", tile=Tile(bm=8, bn=16))
+FOUR = Variant(kernel="tiny", tile=Tile(bm=16, bn=16, tm=2, tn=2))
+
+
+@pytest.mark.parametrize("variant", [ONE, FOUR], ids=str)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_packed_batches_in_every_layout(layout: str, variant: Variant) -> None:
+    # The last block has fewer products; then every other block's slab begins off 16 bytes.
+    assert_held(Operation.plain(9, 4, 4, layout=layout, batch=31), variant)
+    odd = Operation.plain(5, 7, 3, layout=layout, batch=7, beta=True)
+    assert_held(odd, variant, alpha=0.5, beta=-2.0)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Operation.plain(1, 1, 1, batch=200),
+        Operation.plain(8, 16, 2),
+        Operation.plain(3, 5, 17, batch=9, beta=True),
+        # The whole batch has one A, whose rows have gaps, and B runs backwards.
+        Operation(
+            m=4, n=3, k=5, batch=10,
+            a=Strides(row=7, col=1), b=Strides(row=3, col=-1, batch=15, vector=False),
+            d=Strides(row=4, col=1, batch=19),
+        ),
+        # Neither A nor B has gaps, but one is the same for the batch and one lies apart.
+        Operation(
+            m=4, n=3, k=5, batch=10,
+            a=Strides(row=5, col=1), b=Strides(row=3, col=1, batch=20),
+            d=Strides(row=3, col=1, batch=12),
+        ),
+        # Neighbours nowhere.
+        Operation(
+            m=4, n=3, k=5, batch=6,
+            a=Strides(row=2, col=8, batch=50), b=Strides(row=-6, col=2, batch=-40),
+            d=Strides(row=3, col=1, batch=12), c=Strides(row=0, col=1, batch=3),
+        ),
+    ],
+    ids=lambda o: o.key,
+)  # fmt: skip
+def test_any_strides(operation: Operation) -> None:
+    assert_held(operation, ONE, beta=1.0 if operation.c else 0.0)
+
+
+def test_c_is_not_read_where_beta_is_0() -> None:
+    assert_held(Operation.plain(9, 4, 4, batch=5, beta=True), ONE, beta=0.0)
+
+
+def test_a_block_takes_as_many_products_as_fit_by_fours() -> None:
+    # 128 threads, 36 for each product: 3. 512: 14, so 12. A product alone is a block.
+    launch = TINY.launch(Operation.plain(9, 4, 4, batch=8192), ONE)
+    assert (launch.block, launch.grid) == ((4, 9, 3), (2731, 1, 1))
+    large = Variant(kernel="tiny", tile=Tile(bm=16, bn=32))
+    assert TINY.launch(Operation.plain(9, 4, 4, batch=8192), large).block == (4, 9, 12)
+    assert TINY.launch(Operation.plain(9, 4, 4), large).block == (4, 9, 1)
+    # 64 along z is the most of any block.
+    assert TINY.launch(Operation.plain(1, 1, 8, batch=8192), large).block == (1, 1, 64)
+
+
+@pytest.mark.parametrize(
+    ("operation", "variant", "says"),
+    [
+        (Operation.plain(9, 16, 4), ONE, "needs 9 x 16: make bm or bn larger"),
+        (Operation.plain(8, 8, 4), replace(ONE, splits=2), "leave it 1"),
+        (Operation.plain(8, 8, 0), ONE, "k = 0"),
+        (Operation.plain(8, 8, 4000), ONE, "256000 bytes of shared memory"),
+        (
+            Operation.plain(8, 8, 4),
+            replace(ONE, tile=Tile(bm=8, bn=16, bk=4)),
+            "does not read bk",
+        ),
+    ],
+)
+def test_what_it_cannot_run_with_is_refused(
+    operation: Operation, variant: Variant, says: str
+) -> None:
+    with pytest.raises(TileError, match=says):
+        TINY.check(operation, variant)
+
+
+def test_variants_are_of_batches_alone_and_all_different() -> None:
+    o = Operation.plain(9, 4, 4, batch=8192)
+    found = list(TINY.variants(o, gpu("H200")))
+    launches = [(TINY.launch(o, v), v.tile.tm, v.tile.tn) for v in found]
+    assert len(found) > 5
+    assert len({(launch.block, tm, tn) for launch, tm, tn in launches}) == len(found)
+    for variant in found:
+        TINY.check(o, variant)
+    assert not list(TINY.variants(Operation.plain(9, 4, 4), gpu("H200")))
+
+
+def test_slabs_are_copied_by_128_bits_and_nothing_spills() -> None:
+    artifact = compile_variant(Operation.plain(9, 4, 4, batch=8192), FOUR, "sm_90")
+    assert resources(artifact).local_bytes == 0
+    (code,) = disassemble(artifact).functions.values()
+    wide = [i for i in code.instructions if i.opcode == "LDGSTS" and "128" in i.modifiers]
+    assert len(wide) >= 2  # A and B

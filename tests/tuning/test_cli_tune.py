@@ -1,0 +1,184 @@
+"""`tilewright tune`: what it prints, keeps and returns, with a measurer that needs no GPU."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilewright.cli import app
+from tilewright.tuning import fleet
+from tilewright.tuning import measure as jobs
+from tilewright.tuning.replay import read_recordings
+from tilewright.tuning.search import Workers
+from tilewright.tuning.store import Store
+from tuning.synthetic import H200, SQUARE, Synthetic
+
+run = CliRunner().invoke
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "tuned.db"
+    monkeypatch.setenv("TILEWRIGHT_STORE", str(path))
+    monkeypatch.setattr(fleet, "local_workers", lambda count, stack: (Workers(), H200))
+    monkeypatch.setattr(jobs, "OnDevice", Synthetic)
+    return path
+
+
+def test_it_tunes_keeps_and_goes_on(path: Path) -> None:
+    done = run(app, ["tune", "--size", "1024"])
+    assert done.exit_code == 0, done.output
+    assert "tuned on H200" in done.stdout
+    assert "20 of 204" in done.stdout
+    assert SQUARE.key in done.stdout
+    with Store(path) as store:
+        assert len(store.trials("H200", SQUARE.key)) == 20
+    again = run(app, ["tune", "--size", "1024"])
+    assert "0 of 204" in again.stdout
+    fresh = run(app, ["tune", "--size", "1024", "--fresh"])
+    assert "20 of 204" in fresh.stdout
+
+
+def test_shapes_layouts_and_suites_are_those_of_bench(path: Path) -> None:
+    args = ["tune", "--m", "64", "--n", "80", "--k", "96", "--layout", "tn", "--batch", "3"]
+    assert run(app, args).exit_code == 0
+    with Store(path) as store:
+        assert {t.operation for t in store.trials()} == {"f32-tn-64x80x96-b3-v44"}
+    args = ["tune", "--suite", "squares", "--layout", "nn", "--strategy", "halving"]
+    assert run(app, args).exit_code == 0
+    with Store(path) as store:
+        assert SQUARE.key in {t.operation for t in store.trials()}
+
+
+def test_json_is_a_recording_that_a_replay_reads(tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    args = ["tune", "--size", "1024", "--strategy", "exhaustive", "--json", str(file)]
+    assert run(app, args).exit_code == 0
+    (found,) = read_recordings(file)
+    assert found.operation == SQUARE
+    assert len(found.times) == json.loads(file.read_text())["searches"][0]["space"]
+    alone = run(app, ["tune", "--size", "1024", "--json", "-"])
+    assert json.loads(alone.stdout)["searches"][0]["ended"] == "done"
+
+
+def test_what_is_exported_is_imported(tmp_path: Path, path: Path) -> None:
+    file = tmp_path / "trials.json"
+    assert run(app, ["tune", "--size", "1024", "--export", str(file)]).exit_code == 0
+    path.unlink()
+    done = run(app, ["tune", "--import", str(file)])
+    assert (done.exit_code, done.stdout) == (0, "imported 20 trials\n")
+    with Store(path) as store:
+        assert len(store.trials()) == 20
+
+
+def test_no_time_left_is_said_and_no_error(path: Path) -> None:
+    done = run(app, ["tune", "--suite", "squares", "--budget", "0"])
+    assert done.exit_code == 0
+    assert "out of time" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "nothing to tune: give --size"),
+        (["--m", "3"], "--n, --k is missing"),
+        (["--size", "0"], "m = 0"),
+        (["--size", "64", "--suite", "squares"], "give one or the other"),
+        (["--size", "64", "--strategy", "best"], "unknown strategy 'best'"),
+        (["--size", "64", "--layout", "xx"], "layout 'xx'"),
+        (["--suite", "nothing"], "unknown suite"),
+        (["--import", "/no/such/file"], "cannot read /no/such/file"),
+        (["--size", "64", "--export", "/"], "that is a folder"),
+        (["--size", "64", "--cluster", "nonsense://here"], "no Dask cluster at"),
+    ],
+)
+def test_bad_input_is_one_line_and_2(args: list[str], said: str) -> None:
+    done = run(app, ["tune", *args])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+
+
+def test_without_a_gpu_it_says_what_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("TILEWRIGHT_STORE", "0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = run(app, ["tune", "--size", "64"])
+    assert done.exit_code == 2
+    assert "without a GPU, --import and --export work" in done.stderr
+
+
+def test_a_corrupt_store_is_left_until_it_is_asked_to_be_set_aside(path: Path) -> None:
+    path.write_bytes(b"garbage" * 999)
+    done = run(app, ["tune", "--size", "1024"])
+    assert done.exit_code == 2
+    assert "--set-aside" in done.stderr
+    assert path.read_bytes() == b"garbage" * 999
+    done = run(app, ["tune", "--size", "1024", "--set-aside"])
+    assert done.exit_code == 0
+    assert "renamed to" in done.stdout
+    assert len(list(path.parent.glob("tuned.db.aside-*"))) == 1
+
+
+def test_nothing_right_is_exit_code_1_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "OnDevice", lambda operation: Synthetic(operation, wrong=1))
+    done = run(app, ["tune", "--size", "1024"])
+    assert done.exit_code == 1
+    assert "none that is right" in done.stdout
+    assert "20 variants are wrong" in done.stdout
+
+
+def test_a_busy_gpu_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "OnDevice", lambda operation: Synthetic(operation, spread=0.5))
+    done = run(app, ["tune", "--size", "1024"])
+    assert "something else uses the GPU" in done.stdout
+
+
+SLOW = """
+import sys, time
+from tilewright.cli import app
+from tilewright.tuning import fleet, measure as jobs
+from tilewright.tuning.search import Workers
+from tuning.synthetic import *
+
+def slowly(self, variants, measure_s, real=SyntheticMeasurer.measure):
+    time.sleep(0.1)
+    return real(self, variants, measure_s)
+
+SyntheticMeasurer.measure = slowly
+fleet.local_workers = lambda count, stack: (Workers(), H200)
+jobs.OnDevice = Synthetic
+sys.argv = ["tilewright", "tune", "--size", "1024", "--strategy", "exhaustive"]
+app()
+"""
+
+
+def test_ctrl_c_keeps_what_was_measured(path: Path) -> None:
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ,
+        text=True,
+    )  # fmt: skip
+    assert child.stderr is not None
+    for _ in range(8):
+        child.stderr.readline()
+    time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    out, error = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert "interrupted; what was measured is kept" in error
+    assert "interrupted" in out
+    with Store(path) as store:
+        assert 8 <= len(store.trials()) < 100
+
+
+def test_help_has_an_example() -> None:
+    done = run(app, ["tune", "--help"])
+    assert done.exit_code == 0
+    assert "tilewright tune --m 64 --n 4096 --k 14336 --layout nt --budget 60" in done.stdout

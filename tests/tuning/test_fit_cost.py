@@ -1,0 +1,129 @@
+"""benchmarks/fit_cost.py finds what times were made with, by shapes that nothing is judged by."""
+
+import argparse
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import fit_cost
+import h200_tuning
+import pytest
+import ship_choices
+
+from tilewright.bench.suites import suite
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.records import write_json
+from tilewright.tuning import choice, cost
+from tilewright.tuning.features import features
+from tilewright.tuning.replay import read_recordings, recorded
+from tilewright.tuning.search import Found
+from tilewright.tuning.space import legal, space
+from tilewright.tuning.store import import_trials
+from tuning.synthetic import H200, trial
+
+SHAPES = [(1024,) * 3, (4096,) * 3, (300, 700, 9000), (2000, 128, 512), (64, 4096, 4096)]
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """Times by coefficients other than the shipped ones, with a little noise."""
+    truth = {
+        kernel: replace(c, fma=1.4 * c.fma, step=4 * c.step, sync_cycles=4 * c.sync_cycles,
+                        fill_cycles=c.fill_cycles / 3, launch_s=3e-6)
+        for kernel, c in cost.coefficients().items()
+    }  # fmt: skip
+    rng = random.Random(0)
+    searches = []
+    for shape in SHAPES:
+        o = Operation.plain(*shape)
+        found = features(space(o, H200), o, H200)
+        times = cost.parts(cost.tabulate(found, H200, free_splits=False, using=truth), o).total
+        trials = tuple(
+            trial(o, v, float(s) * rng.uniform(0.99, 1.01))
+            for v, s in zip(found.variants, times, strict=True)
+        )
+        searches.append(
+            Found(operation=o, trials=trials, best=None, first_s=None, measured=0,
+                  space=len(trials), seconds=0.0, ended="done")
+        )  # fmt: skip
+    path = tmp_path / "tuning.json"
+    environment = {"card": "none", "date": "2026-11-30"}
+    write_json(path, {"environment": environment, **recorded(searches)})
+    return path
+
+
+def test_the_fit_chooses_better_than_what_it_started_from(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(fit_cost, "FILE", tmp_path / "cost.json")
+    monkeypatch.setattr("sys.argv", ["fit_cost.py", str(record), "--rounds", "300", "--write"])
+    cases = fit_cost.read(record, H200)
+    before = fit_cost.loss(cases, cost.coefficients(), H200)
+    assert fit_cost.main() == 0
+    data = json.loads((tmp_path / "cost.json").read_text())
+    after = fit_cost.loss(cases, cost.read_coefficients(data), H200)
+    assert after < 0.5 * before
+    assert data["fitted_to"].startswith("benchmarks/results/tuning.json, 5 operations")
+    out = capsys.readouterr().out
+    assert "after, fitted: 5 operations; the choice runs at 9" in out
+
+
+def test_quality_is_what_the_choice_costs(record: Path) -> None:
+    case = fit_cost.read(record, H200)[0]
+    times = fit_cost.predicted(case, cost.coefficients(), H200)
+    chosen = case.seconds[int(times.argmin())]
+    expected = case.seconds.min() / chosen
+    assert fit_cost.quality(case, cost.coefficients(), H200) == pytest.approx(expected)
+    assert 0 < expected <= 1
+
+
+def test_judging_says_how_strategies_do(
+    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fit_cost.py", "--judge", str(record)])
+    assert fit_cost.main() == 0
+    out = capsys.readouterr().out
+    assert "exhaustive: 100.00% of the best, 100.0% at worst" in out
+
+
+def test_no_shape_of_the_fit_is_one_that_choices_are_judged_by() -> None:
+    options = argparse.Namespace(suite=[], shapes=[], layout="nn")
+    own = set(h200_tuning.wanted(options))
+    assert len(own) == h200_tuning.DRAWN + len(h200_tuning.FIXED)
+    judged = {each.operation for each in suite("unseen").cases}
+    assert not own & judged
+    sizes = {(o.m, o.n, o.k) for o in judged}
+    assert not {(o.m, o.n, o.k) for o in own} & sizes
+
+
+def test_only_what_the_model_misses_is_shipped(
+    record: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "shipped.json"
+    monkeypatch.setattr(ship_choices, "SHIPPED", target)
+    monkeypatch.setattr("sys.argv", ["ship_choices.py", str(record)])
+    assert ship_choices.main() == 0
+    shipped = {t.operation: t for t in import_trials(target)}
+    cases = {c.operation.key: c for c in fit_cost.read(record, H200)}
+    for key, case in cases.items():
+        missed = 1 / fit_cost.quality(case, cost.coefficients(), H200) - 1
+        assert (key in shipped) == (missed > ship_choices.LEAST_GAIN), key
+        if key in shipped:
+            assert shipped[key].median_s == case.seconds.min()
+    assert 0 < len(shipped) < len(cases)
+
+
+def test_what_is_shipped_is_legal_and_in_its_records() -> None:
+    data = json.loads(choice.SHIPPED.read_text(encoding="utf-8"))
+    root = Path(__file__).parents[2]
+    recorded_trials = {
+        (r.operation.key, t.variant): (r.operation, t)
+        for name in data.get("records", [])
+        for r in read_recordings(root / name)
+        for t in r.trials
+    }
+    for shipped in import_trials(choice.SHIPPED):
+        operation, kept = recorded_trials[shipped.operation, shipped.variant]
+        assert kept.median_s == shipped.median_s
+        assert legal(operation, shipped.variant)
