@@ -118,7 +118,7 @@ def read(path: Path, card: Gpu) -> list[Case]:
 
 def predicted(case: Case, known: Known, card: Gpu) -> Column:
     """Return the model's times of a case's variants."""
-    table = tabulate(case.features, card, free_splits=False, using=known)
+    table = tabulate(case.features, card, known)
     return parts(table, case.operation).total
 
 
@@ -201,7 +201,7 @@ def strategies(recordings: Sequence[Recording], known: Known, card: Gpu) -> None
 def ordered(recording: Recording, known: Known, card: Gpu) -> Candidates:
     """Return what was recorded as a strategy gets it, ordered by these coefficients."""
     found = features(tuple(recording.times), recording.operation, card)
-    table = tabulate(found, card, free_splits=False, using=known)
+    table = tabulate(found, card, known)
     times = dict(zip(found.variants, parts(table, recording.operation).total, strict=True))
     order: list[Variant] = sorted(times, key=lambda v: times[v])
     return Candidates(variants=order, predicted=[float(times[v]) for v in order])

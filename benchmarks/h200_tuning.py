@@ -8,13 +8,13 @@ tests replay strategies on. The shapes are drawn as those of the suite `unseen` 
 seed, so that the model is judged by shapes that it was not fitted to; `--suite unseen --name
 unseen` records those for that. Kernels are compiled in as many processes as there are cores, in
 the order in which they are needed; each variant is verified before it is timed. Shapes are searched
-until the time is up; started again, it goes on where it stopped. On an H200 the 36 shapes take
-about 8 minutes.
+until the time is up; started again with the record in --out, it goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import multiprocessing
 import os
@@ -32,7 +32,7 @@ from tilewright.device import require_device
 from tilewright.device.standin import gpu_of
 from tilewright.errors import CompileError, TilewrightError
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.build import compile_variant
+from tilewright.kernels.gemm.build import compile_for_gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
@@ -77,6 +77,7 @@ def main() -> int:
     parser.add_argument("--suite", nargs="+", default=[], help="suites instead of the own shapes")
     parser.add_argument("--shapes", nargs="+", default=[], help="m,n,k or m,n,k,batch, instead")
     parser.add_argument("--layout", default="nn", help="of --shapes")
+    parser.add_argument("--measure-s", type=float, default=0.01, help="device time a variant")
     parser.add_argument("--seconds", type=float, default=540, help="start nothing after this long")
     parser.add_argument("--commit", help="the source's commit, where git cannot say")
     options = parser.parse_args()
@@ -107,7 +108,7 @@ def record(options: argparse.Namespace) -> int:
             found = search(
                 operation,
                 card,
-                strategy=exhaustive,
+                strategy=functools.partial(exhaustive, measure_s=options.measure_s),
                 opener=OnDevice(operation=operation),
                 store=store,
                 workers=Workers(compiling=compiled),
@@ -200,7 +201,7 @@ class Compiled(Executor):
 def build(operation: Operation, variant: Variant, arch: str) -> tuple[str | None, int, int]:
     """Compile into the cache, in a process of its own; return what the code needs."""
     try:
-        artifact = compile_variant(operation, variant, arch)
+        artifact = compile_for_gpu(operation, variant, arch).artifact
     except CompileError as error:
         return str(error), 0, 0
     used = resources(artifact)

@@ -71,7 +71,22 @@ def test_axes_that_do_not_follow_are_looped_over_but_the_largest():
     found = plan(a, b)
     o = found.operation
     assert (o.batch, o.a.batch, o.b.batch, o.d.batch) == (7, 96, 480, 160)
-    assert found.offsets == ((0, 0, 0, 0), (4 * 7 * 96, 4 * 240, 4 * 7 * 160, 4 * 7 * 160))
+    assert found.offsets == ((0, 0, 0, 0), (4 * 7 * 96, 4 * 240, 0, 4 * 7 * 160))
+
+
+def test_the_largest_axis_is_the_batch_wherever_it_stands():
+    a, b = aligned(7, 2, 8, 12), aligned(2, 7, 12, 20).swapaxes(0, 1)
+    found = plan(a, b)
+    o = found.operation
+    assert (o.batch, o.a.batch, o.b.batch, o.d.batch) == (7, 2 * 96, 240, 2 * 160)
+    assert found.offsets == ((0, 0, 0, 0), (4 * 96, 4 * 7 * 240, 0, 4 * 160))
+
+
+def test_axes_are_not_joined_past_the_largest_size():
+    a, b = packed((2**16, 2**15, 4)), packed((4, 8))
+    shape = product_shape(a.shape, b.shape)
+    o = plan_launches(shape, a, b, None, packed(shape.result)).operation
+    assert (o.batch, o.m) == (2**16, 2**15)
 
 
 def test_a_column_major_result_is_the_transposed_product():

@@ -1,5 +1,7 @@
 """`matmul` and `gemm` from the call to the launch, on a fake GPU: numpy's results, no copies."""
 
+import doctest
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 import tilewright
 from frameworks.fake_gpu import FakeDevice, FakeFace, fake, fake_gpu, normal
+from tilewright.frameworks import multiply
 from tilewright.kernels.gemm.kernel import Workspace
 
 
@@ -79,12 +82,29 @@ def test_gemm_adds_c_broadcast(device, product, data, alpha, beta):
     np.testing.assert_array_equal(np.asarray(found), alpha * expected + beta * before)
 
 
-def test_what_zero_multiplies_is_not_read(device):
-    nan = fake(np.full((4, 4), np.nan, np.float32))
-    a = normal(4, 4)
-    np.testing.assert_allclose(tilewright.gemm(a, a, nan, beta=0), np.asarray(a) @ a, rtol=1e-5)
-    np.testing.assert_array_equal(tilewright.gemm(nan, nan, a, alpha=0, beta=2), 2 * a)
+@pytest.mark.parametrize("make", [fake, np.asarray], ids=["gpu", "host"])
+def test_what_zero_multiplies_is_not_read_whatever_came_before(device, make):
+    nan, a = make(np.full((4, 4), np.nan, np.float32)), make(normal(4, 4))
+    c = np.asarray(normal(4, 4, seed=1))
+    product = np.asarray(a) @ np.asarray(a)
+    for alpha, beta in [(1, 0), (1, 2), (0, 2), (1, 2), (0, 0), (1, 0)]:
+        left, added = (a if alpha else nan), make(c if beta else nan)
+        found = tilewright.gemm(left, left, added, alpha=alpha, beta=beta)
+        expected = (product if alpha else 0) + (2 * c if beta else 0 * c)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
     np.testing.assert_array_equal(tilewright.gemm(nan, nan, alpha=0), np.zeros((4, 4)))
+
+
+@pytest.mark.parametrize("make", [fake, np.asarray], ids=["gpu", "host"])
+def test_a_c_of_other_strides_and_an_out_are_used_as_they_are(device, make):
+    a, c = make(normal(4, 4)), make(normal(4, 4, seed=1))
+    out = make(np.zeros((4, 4), np.float32))
+    for added in (c, c.T, c[:1]):
+        expected = 0.5 * (np.asarray(a) @ np.asarray(a)) + np.asarray(added)
+        assert tilewright.gemm(a, a, added, alpha=0.5, beta=1, out=out) is out
+        np.testing.assert_allclose(out, expected, rtol=1e-5)
+        tilewright.gemm(a, a, alpha=0.5, out=out)
+        np.testing.assert_allclose(out, 0.5 * (np.asarray(a) @ np.asarray(a)), rtol=1e-5)
 
 
 def test_a_launch_gets_the_callers_stream_and_the_arrays_own_addresses():
@@ -157,6 +177,16 @@ def test_counts_are_kept_for_a_stream_and_partial_sums_are_not():
     assert face.kept == []
 
 
+def test_counts_grow_with_what_is_needed():
+    device = FakeDevice()
+    with fake_gpu(device) as device:
+        for size in (3, 5, 4):
+            device.needs = Workspace(arrivals_bytes=4 * size)
+            tilewright.matmul(normal(4, 4), normal(4, size))
+    (_, few), (_, more), (_, again) = workspaces(device)
+    assert few != more == again
+
+
 def test_a_captured_launch_has_counts_and_sums_of_its_own():
     face, device = FakeFace(), FakeDevice()
     device.needs = NEEDS
@@ -170,3 +200,8 @@ def test_a_captured_launch_has_counts_and_sums_of_its_own():
     (_, one), (_, captured), (_, again) = workspaces(device)
     assert one == again != captured
     assert [kept.ctypes.data for kept in face.kept] == list(workspaces(device)[1])
+
+
+def test_the_examples_of_the_docstrings_hold():
+    found = doctest.testmod(multiply)
+    assert (found.failed, found.attempted) == (0, 8)

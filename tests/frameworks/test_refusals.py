@@ -60,6 +60,14 @@ def test_gemms_that_make_no_sense(more, says):
         tilewright.gemm(A, B, **more)
 
 
+def test_an_out_is_looked_at_again_where_it_became_read_only():
+    out = np.zeros((3, 5), np.float32)
+    tilewright.matmul(A, B, out=out)
+    out.flags.writeable = False
+    with pytest.raises(ProblemError, match="out is read-only"):
+        tilewright.matmul(A, B, out=out)
+
+
 def halves(fakes):
     """Two interleaved matrices in one memory: no element in common, addresses in between."""
     memory = np.ones((4, 8), np.float32)
@@ -87,8 +95,10 @@ def test_out_may_be_c_but_no_other_view_of_it(fakes):
         memory = np.ones((4, 5), np.float32)
         c = (fake(memory) if fakes else memory)[:, :4]
         expected = 2 * (np.asarray(a) @ a) - 1
-        with pytest.raises(ProblemError, match=r"shares memory with c.*or c itself"):
-            tilewright.gemm(a, a, c, beta=1, out=c.T)
+        moved = (fake(memory) if fakes else memory)[:, 1:]
+        for other in (c.T, moved):
+            with pytest.raises(ProblemError, match=r"shares memory with c.*or c itself"):
+                tilewright.gemm(a, a, c, beta=1, out=other)
         assert tilewright.gemm(a, a, c, alpha=2, beta=-1, out=c) is c
         np.testing.assert_allclose(c, expected, rtol=1e-5)
         tilewright.gemm(a, a, c.T, beta=0, out=c)  # c is not read

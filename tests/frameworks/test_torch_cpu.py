@@ -127,6 +127,24 @@ def test_refusals(tensor, error, says):
         tilewright.matmul(normal(4, 4), tensor)
 
 
+def test_a_lazily_negated_tensor_is_not_taken_for_a_plain_one_alike(place):
+    plain = torch.zeros(4, 8)[:, 1::2]
+    negated = torch.zeros(4, 4, dtype=torch.complex64).conj().imag
+    assert plain.stride() == negated.stride()
+    tilewright.matmul(plain, normal(4, 4))
+    with pytest.raises(ProblemError, match="resolve_neg"):
+        tilewright.matmul(negated, normal(4, 4))
+
+
+def test_tensors_alike_but_for_their_alignment_are_read_as_they_are():
+    memory = torch.zeros(40)
+    skip = -memory.data_ptr() // 4 % 4
+    with posing() as device:
+        for start in (skip, skip + 1):
+            tilewright.matmul(memory[start : start + 16].view(4, 4), normal(4, 4))
+    assert [operation.a.vector for operation, _, _ in device.launched] == [True, False]
+
+
 def test_a_tensor_of_a_class_of_its_own_is_refused():
     class Mine(torch.Tensor):
         pass

@@ -42,6 +42,7 @@ def simulate(
     blocks: int = 1,
     hits: Hits | None = None,
     sms: int = 1,
+    together: bool = True,
 ) -> Simulated:
     """Run a program, each of whose operations is executed once by every warp, on the H200's SM."""
     numbered = [
@@ -56,6 +57,7 @@ def simulate(
         blocks=blocks,
         warps_per_block=warps,
         sms=sms,
+        together=together,
     )
     return sm.run()
 

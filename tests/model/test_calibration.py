@@ -72,6 +72,11 @@ def simulated(each: Probe, artifact: Artifact, warps: int, steps: int) -> float:
         ("stream-lds32-unit", 16, 0.07),  # 1.0
         ("stream-lds64-unit", 16, 0.03),  # 2.0
         ("stream-lds128-unit", 16, 0.03),  # 4.0
+        # One partition's way: two cycles a pass, and a register that is written.
+        ("stream-lds32-four-way", 1, 0.05),  # 10.4
+        ("stream-lds128-two-way", 1, 0.05),  # 18.6
+        ("stream-lds128-uniform", 1, 0.05),  # 10.2
+        ("stream-lds128-uniform", 8, 0.07),  # 2.1
         ("stream-ldg32-l1-column4096", 8, 0.01),  # 32: all lines in one set of tags
         ("stream-ldg32-l1-column4092", 8, 0.05),  # 9.5
     ],

@@ -3,10 +3,12 @@
 Every program ends with END, which issues once and is over 5 cycles later.
 """
 
+from typing import Any
+
 import pytest
 from small_programs import END, H200, operation, simulate
 
-from tilewright.model.sm import PARTITIONS
+from tilewright.model.sm import PARTITIONS, Sm
 from tilewright.model.traffic import Hit, Hits
 
 N = 20
@@ -105,6 +107,14 @@ def test_a_wait_for_registers_is_a_dispatch_stall() -> None:
     assert found.stalls["dispatch_stall"] == pytest.approx(2 * N, abs=3)
 
 
+@pytest.mark.parametrize("plain", [True, False])
+def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool) -> None:
+    """Two warps a partition: while one works the other waits with it, then it works alone."""
+    program = [operation(reads=(3, 0), write_barrier=-1 if plain else 3)] * N
+    found = simulate([*program, END], warps=2 * PARTITIONS)
+    assert found.stalls["dispatch_stall"] == pytest.approx(PARTITIONS * (2 + 1) * 2 * N, rel=0.06)
+
+
 def test_a_scoreboard_holds_what_waits_for_it() -> None:
     load = operation("shared", write_barrier=2)
     free = [load, operation(stall=1), END]
@@ -147,8 +157,49 @@ def test_a_full_queue_is_a_throttle_by_its_memory() -> None:
         many = simulate([operation(pipe, wavefronts=32.0)] * 40 + [END])
         assert why not in few.stalls
         # The last one issues when the eighth before it starts, 31 starts behind that of cycle 2.
-        assert many.stalls[why] == pytest.approx(2 + 32 * 31 - 39, abs=5)
+        # One partition's passes are two cycles apart.
+        assert many.stalls[why] == pytest.approx(2 + 64 * 31 - 39, abs=5)
         assert many.busy["lsu"] == 32 * 40
+
+
+@pytest.mark.parametrize(
+    ("size", "wavefronts", "load", "cycles"),
+    [(4, 1.0, True, 2), (4, 4.0, True, 8), (16, 2.0, True, 8), (16, 2.0, False, 4)],
+)
+def test_a_partitions_way_takes_a_pass_or_a_register_in_two_cycles(
+    size: int, wavefronts: float, load: bool, cycles: int
+) -> None:
+    """Four partitions fill a unit that takes a pass a cycle, if no register is written alone."""
+    access = operation("shared", size=size, wavefronts=wavefronts, load=load)
+
+    def last_start(count: int, warps: int) -> float:
+        return simulate([access] * count + [operation("barrier"), END], warps=warps).stalls[
+            "mio_throttle"
+        ]
+
+    assert last_start(60, 1) - last_start(40, 1) == pytest.approx(20 * (cycles - 1), abs=2)
+    both = simulate([access] * 60 + [END], warps=PARTITIONS)
+    assert both.busy["lsu"] == PARTITIONS * 60 * wavefronts
+
+
+def test_a_partition_that_is_woken_issues_once_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A barrier's release comes between two of its own looks."""
+    issues: list[tuple[int, float]] = []
+    issue = Sm._issue
+
+    def noted(sm: Sm, now: float, partition: Any, number: int) -> None:
+        issues.append((number % PARTITIONS, now))
+        issue(sm, now, partition, number)
+
+    monkeypatch.setattr(Sm, "_issue", noted)
+    body = [
+        operation("shared", wavefronts=8.0, write_barrier=0),
+        operation("barrier"),
+        operation("imad", stall=2),
+        operation(wait=1, write_barrier=1),
+    ]
+    simulate([*body * 12, END], warps=8, blocks=3)
+    assert len(set(issues)) == len(issues)
 
 
 def test_an_access_in_which_no_lane_takes_part_costs_no_unit() -> None:
@@ -173,6 +224,31 @@ def test_a_load_takes_as_long_as_it_goes_far(hit: Hit, name: str) -> None:
     found = simulate(READ, hits=Hits(by_index={0: hit}))
     assert found.stalls["long_scoreboard"] == pytest.approx(H200.latency[name], abs=4)
     assert found.busy.get("dram", 0) > 0 or not hit.dram
+
+
+def test_later_blocks_wait_for_the_dram_as_often_as_they_lead() -> None:
+    """One block in four, and then all of its warps; together all blocks wait."""
+    program = [operation("global", write_barrier=0), operation(wait=1)]
+
+    def waited(together: bool, dram: float) -> float:
+        hit = Hit(missing=1.0, pending=0.0, sectors=1.0, dram=dram)
+        found = simulate(
+            [*program, END], warps=8, blocks=4, hits=Hits(by_index={0: hit}), together=together
+        )
+        return found.stalls["long_scoreboard"] / 32
+
+    near, far = waited(together=False, dram=0.0), waited(together=True, dram=0.25)
+    assert far - near == pytest.approx(H200.latency["dram"] - H200.latency["l2"], abs=5)
+    assert waited(together=False, dram=0.25) - near == pytest.approx((far - near) / 4, rel=0.05)
+    hit = Hit(missing=1.0, pending=0.0, sectors=1.0, dram=0.25)
+    found = simulate(
+        [*program, operation("barrier"), END],
+        warps=8,
+        blocks=4,
+        hits=Hits(by_index={0: hit}),
+        together=False,
+    )
+    assert found.stalls["barrier"] / 32 < 60  # none of a block's warps waits longer than the others
 
 
 def test_half_of_the_requests_miss() -> None:

@@ -13,9 +13,12 @@ import pytest
 from tilewright.bench.suites import suites
 from tilewright.errors import UnsupportedError
 from tilewright.gpus import gpu
+from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation, Strides
+from tilewright.kernels.tiles import Tile
 from tilewright.tuning import choice, cost
 from tilewright.tuning.choice import choose, forget, why
+from tilewright.tuning.features import features
 from tilewright.tuning.space import legal, space, table
 from tilewright.tuning.store import Store, StoreWarning, export_trials
 from tuning.synthetic import H200, SQUARE, trial
@@ -96,6 +99,11 @@ def test_tuned_beats_shipped_beats_the_model(store: Path) -> None:
     assert "40 µs on 2026-11-30 with driver 580.1 and NVRTC 13.0" in found.reason
     assert choose(SQUARE, gpu("A100 80GB")).source == "model"
     assert choose(replace(SQUARE, k=1028), H200).source == "model"
+    other = replace(SQUARE, k=1032)
+    export_trials(choice.SHIPPED, [trial(other, second, 3e-5)])
+    forget()
+    assert choose(other, H200).source == "shipped"
+    assert choose(SQUARE, H200).source == "tuned"
 
 
 def test_a_tuned_variant_that_is_legal_no_more_is_not_chosen(store: Path) -> None:
@@ -163,10 +171,55 @@ def test_predictions_move_as_they_must() -> None:
     # Of a large square, one wave of the largest tiles more is what a tail costs.
     whole, over = (
         cost.predict(Operation.plain(m, 256 * 12, 4096), [v], H200)[0]
-        for v in [next(v for v in variants if (v.tile.bm, v.tile.bn, v.splits) == (128, 256, 1))]
+        for v in [next(v for v in variants if _sides(v) == (128, 256, 1, 0))]
         for m in (128 * 11, 128 * 11 + 1)
     )
     assert over > 1.8 * whole  # 132 blocks fill 132 SMs once; the next row of blocks needs a wave
+
+
+def _sides(variant: Variant) -> tuple[int, ...]:
+    return variant.tile.bm, variant.tile.bn, variant.splits, variant.workers
+
+
+def test_a_prediction_is_its_parts_added_by_hand() -> None:
+    """132 blocks of one an SM, and one more; then two parts of k, by the formulas of the text."""
+    c = cost.coefficients()["tiled"]
+    cycle = 1 / H200.boost_clock_hz
+    tile = Tile(
+        bm=128, bn=256, bk=8, tm=8, tn=16, wm=32, wn=128, stages=4, min_blocks=1
+    )  # fmt: skip
+    one = Variant(kernel="tiled", tile=tile)
+    # A step: 128 x 256 x 8 multiply-adds by 128 lanes; 24 floats a thread and k in vectors of 4,
+    # 8 warps, 2 cycles each; A's 8 x 128 floats one by one, B's 8 x 256 in vectors, by 32 lanes.
+    work = c.fma * 2048 + c.shared * 8 * 8 * 6 * 2 + c.copy * (1024 + 512) / 32 + c.step
+    step = max(work, c.latency_cycles / 3, 8 * c.depth_cycles)
+    output = 4 * 128 * 256 / c.bytes_per_cycle
+    ends = c.fill_cycles + output
+    steps = 512 * step
+    full = c.launch_s + cycle * (ends + steps)
+    wide = Operation.plain(128 * 11, 256 * 12, 4096)
+    assert cost.predict(wide, [one], H200) == pytest.approx([full])
+    longer = c.launch_s + cycle * (ends + steps + c.fill_cycles + output + steps)
+    assert cost.predict(replace(wide, m=wide.m + 1), [one], H200) == pytest.approx([longer])
+    small = Operation.plain(128, 256, 4096)
+    # 561 tiles are five waves, the last nearly empty; 132 workers make them 4 and a quarter.
+    many = Operation.plain(128 * 33, 256 * 17, 4096)
+    waves = 561 / 132 * (steps + c.fill_cycles + output)
+    shared = c.launch_s + cycle * (c.fill_cycles + waves + c.sync_cycles + 2 * output)
+    found = cost.predict(many, [replace(one, workers=132)], H200)
+    assert found == pytest.approx([shared], rel=1 / 64 / 4)
+    halves = c.launch_s + cycle * (ends + steps / 2 + c.sync_cycles + output)
+    assert cost.predict(small, [replace(one, splits=2)], H200) == pytest.approx([halves])
+
+
+def test_a_block_of_tiny_products_holds_as_many_as_its_threads_allow() -> None:
+    operation = Operation.plain(4, 4, 8, batch=4096)
+    tile = Tile(bm=16, bn=16)  # 256 threads of one output: 16 products of 16
+    found = features([Variant(kernel="tiny", tile=tile)], operation, H200)
+    assert found.products.tolist() == [16]
+    assert found.output_bytes.tolist() == [4 * 256]
+    kernels = {v.kernel for v in table(Operation.plain(16, 16, 100, batch=100), H200).variants}
+    assert "tiny" in kernels
 
 
 def test_a_repeated_operand_is_read_once() -> None:
@@ -180,6 +233,8 @@ def test_tables_are_one_for_products_alike() -> None:
     a, b = Operation.plain(1000, 2000, 3000), Operation.plain(3000, 1000, 2500)
     assert table(a, H200) is table(b, H200)
     assert table(a, H200) is not table(replace(a, k=2999), H200)
+    short, long = (Operation.plain(16, 16, k, batch=100) for k in (100, 5000))
+    assert table(short, H200) is not table(long, H200)  # of long ones no block holds a whole one
 
 
 def test_the_coefficients_are_those_of_the_kernels_and_say_what_they_were_fitted_to() -> None:

@@ -38,7 +38,7 @@ def record(tmp_path: Path) -> Path:
     for shape in SHAPES:
         o = Operation.plain(*shape)
         found = features(space(o, H200), o, H200)
-        times = cost.parts(cost.tabulate(found, H200, free_splits=False, using=truth), o).total
+        times = cost.parts(cost.tabulate(found, H200, truth), o).total
         trials = tuple(
             trial(o, v, float(s) * rng.uniform(0.99, 1.01))
             for v, s in zip(found.variants, times, strict=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,18 @@ def test_the_fastest_is_of_this_machine_first_then_of_the_most_careful() -> None
     assert fastest([trial(SQUARE, VARIANTS[4], None)]) == {}
 
 
-def _write(path: str, worker: int, count: int) -> None:
+def test_what_was_written_is_not_written_again_over_newer_trials(path: Path) -> None:
+    with Store(path) as one, Store(path) as other:
+        one.add([trial(SQUARE, VARIANTS[0], 1e-3)])
+        other.add([trial(SQUARE, VARIANTS[0], 2e-3)])
+        one.add([trial(SQUARE, VARIANTS[1], 3e-3)])
+        with Store(path) as third:
+            assert sorted(t.median_s for t in third.trials()) == [2e-3, 3e-3]
+
+
+def _write(path: str, worker: int, count: int, barrier: Barrier) -> None:
+    warnings.simplefilter("error")
+    barrier.wait()  # all of them make the file at once
     with Store(Path(path)) as store:
         for index in range(count):
             operation = Operation.plain(64 + worker, 64, 64 + index)
@@ -83,7 +95,9 @@ def _write(path: str, worker: int, count: int) -> None:
 
 def test_many_processes_write_at_once_and_nothing_is_lost(path: Path) -> None:
     context = multiprocessing.get_context("fork")
-    workers = [context.Process(target=_write, args=(str(path), w, 20)) for w in range(8)]
+    barrier = context.Barrier(8)
+    arguments = [(str(path), worker, 20, barrier) for worker in range(8)]
+    workers = [context.Process(target=_write, args=each) for each in arguments]
     for worker in workers:
         worker.start()
     for worker in workers:

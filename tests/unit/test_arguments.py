@@ -3,6 +3,7 @@ import pytest
 
 from tilewright.arguments import check_arguments
 from tilewright.errors import LaunchError
+from tilewright.launch import Struct
 
 ARRAY = np.zeros((4, 6), np.float32)
 
@@ -55,3 +56,26 @@ def test_bad_argument_is_named_with_its_remedy(arg, size, says):
 def test_wrong_count_is_refused():
     with pytest.raises(LaunchError, match="kernel gemm takes 2 arguments, got 1"):
         check_arguments((ARRAY,), (8, 4), "gemm")
+
+
+PAIR = np.dtype([("x", np.uint64), ("n", np.int32)], align=True)
+
+
+def test_a_struct_is_passed_with_its_arrays_addresses():
+    memory = np.zeros(4, np.float32)
+    struct = Struct(PAIR, {"x": (memory, 8), "n": 3})
+    assert check_arguments((struct,), (16,), "k") == (struct,)
+    assert struct.packed(lambda array: 1000 if array is memory else 0).tolist() == (1008, 3)
+
+
+@pytest.mark.parametrize(
+    ("field", "size", "says"),
+    [
+        (ARRAY, 24, "a struct of 16 bytes; the kernel takes 24 bytes"),
+        (ARRAY.T, 16, "argument 0, field x: .* not contiguous"),
+        (READ_ONLY, 16, "field x: .* read-only"),
+    ],
+)
+def test_a_struct_that_does_not_fit_is_refused(field, size, says):
+    with pytest.raises(LaunchError, match=says):
+        check_arguments((Struct(PAIR, {"x": field, "n": 3}),), (size,), "k")

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 from tilewright.errors import CompileError
-from tilewright.kernels.gemm.build import compile_variant
+from tilewright.kernels.gemm.build import compile_for_gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
@@ -54,7 +54,7 @@ def build_all(jobs: Iterable[tuple[Operation, Variant]], arch: str) -> Iterator[
 def _build(job: tuple[str, str, Operation, Variant, str]) -> Built:
     kernel, expression, operation, variant, arch = job
     try:
-        found = resources(compile_variant(operation, variant, arch))
+        found = resources(compile_for_gpu(operation, variant, arch).artifact)
     except CompileError as error:
         return Built(kernel=kernel, expression=expression, error=str(error))
     return Built(kernel=kernel, expression=expression, found=found)

@@ -112,7 +112,9 @@ def emulated_argument(
     """Return the kernel's argument for the emulator, which sees each operand's memory alone."""
     o = operation
     needs = gemm_kernel(variant.kernel).workspace(o, variant)
-    packed = pack(o, pointers, splits=variant.splits, workers=variant.workers, alpha=alpha, beta=beta)
+    packed = pack(
+        o, pointers, splits=variant.splits, workers=variant.workers, alpha=alpha, beta=beta
+    )
     values: dict[str, object] = dict(
         zip(PRODUCT.names or (), np.frombuffer(packed, PRODUCT)[0], strict=True)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -85,10 +85,16 @@ def profile_classes(
     return bind(artifact, found, whole, launch, blocks_run=len(classes))
 
 
+@lru_cache(maxsize=8)
+def images_of(artifact: Artifact) -> Images:
+    """Return `images` of an artifact, found once for all that ask."""
+    return images(artifact)
+
+
 def _images_and_program(artifact: Artifact, launch: Launch) -> Images:
     """Return the machine accesses, and let the emulator build the kernel while they are read."""
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(images, artifact)  # mostly waits for the disassembler
+        found = pool.submit(images_of, artifact)  # mostly waits for the disassembler
         build(artifact, launch, counting=True)
         return found.result()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.bench.profiling import images_of
 from tilewright.emulator.tracing import trace_accesses
 from tilewright.gpus import Gpu
 from tilewright.launch import Argument, Launch
@@ -12,7 +13,6 @@ from tilewright.model.machine import machine
 from tilewright.model.profile import Profile
 from tilewright.model.traffic import Hit, Hits, Neighbours, line_hits, local_hits
 from tilewright.model.whatif import Case
-from tilewright.model.widths import images
 from tilewright.toolchain import Artifact, resources
 from tilewright.toolchain.control import control_codes
 
@@ -36,7 +36,7 @@ def launch_case(
         UnsupportedError: an artifact without machine code, or a GPU that no compiler reaches.
         EmulationError: a fault of the kernel.
     """
-    found = images(artifact)
+    found = images_of(artifact)
     hits = trace_hits(artifact, launch, args, profile, gpu)
     by_index = local_hits(profile, resources(artifact).local_bytes, _l1_bytes(profile, gpu))
     by_index |= {image.index: hits[image.line] for image in found.accesses if image.line in hits}

@@ -20,7 +20,7 @@ from tilewright.device.probe import require_device
 from tilewright.device.standin import gpu_of
 from tilewright.errors import DeviceError
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.build import compile_variant
+from tilewright.kernels.gemm.build import compile_for_gpu
 from tilewright.kernels.gemm.kernel import Variant, Workspace
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.product import PRODUCT, Pointers, pack
@@ -78,7 +78,7 @@ class GemmDevice:
         )
 
     def _load(self, operation: Operation, variant: Variant) -> Any:  # noqa: ANN401 - a CUfunction
-        artifact = compile_variant(operation, variant, self.info.arch)
+        artifact = compile_for_gpu(operation, variant, self.info.arch).artifact
         module = call("cuModuleLoadData", artifact.cubin)
         function = call("cuModuleGetFunction", module, artifact.symbol.encode())
         dynamic = self.info.shared_bytes_per_block_max - resources(artifact).shared_bytes
@@ -145,7 +145,9 @@ class Prepared:
         from cuda.bindings import driver
 
         self.operation, self.variant, self.workspace = operation, variant, workspace
-        packed = pack(operation, Pointers(a=0, b=0, d=0), splits=variant.splits, workers=variant.workers)
+        packed = pack(
+            operation, Pointers(a=0, b=0, d=0), splits=variant.splits, workers=variant.workers
+        )
         self._argument = ctypes.create_string_buffer(packed, len(packed))
         # What the driver takes: the address of a list with the address of the one argument.
         self._holder = (ctypes.c_void_p * 1)(ctypes.addressof(self._argument))

@@ -117,7 +117,7 @@ def _planned(o: _Operands, shape: ProductShape, has_c: bool, swapped: bool) -> L
         c=place(2, o.c, (rows.size, n), rows.steps[2]) if has_c else None,
         d=place(3, o.d, (rows.size, n), rows.steps[3]),
     )
-    return Launches(operation=operation, offsets=_offsets(axes), swapped=swapped)
+    return Launches(operation=operation, offsets=_offsets(axes, has_c), swapped=swapped)
 
 
 def _with_axes(shape: ProductShape, view: View) -> View:
@@ -168,7 +168,7 @@ def _canonical(rows: int, cols: int, row: int, col: int) -> tuple[int, int]:
     return row, col
 
 
-def _offsets(axes: Sequence[_Axis]) -> tuple[Steps, ...]:
+def _offsets(axes: Sequence[_Axis], has_c: bool) -> tuple[Steps, ...]:
     """Return the offsets of every place along the axes, in bytes."""
     found = []
     for place in itertools.product(*(range(axis.size) for axis in axes)):
@@ -176,5 +176,5 @@ def _offsets(axes: Sequence[_Axis]) -> tuple[Steps, ...]:
             sum(FLOAT_BYTES * i * axis.steps[at] for i, axis in zip(place, axes, strict=True))
             for at in range(4)
         ]
-        found.append((steps[0], steps[1], steps[2], steps[3]))
+        found.append((steps[0], steps[1], steps[2] if has_c else 0, steps[3]))
     return tuple(found)

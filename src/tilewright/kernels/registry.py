@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import ProblemError, UnknownNameError
+from tilewright.gpus import GPUS
+from tilewright.kernels.sharing import sharing
 from tilewright.kernels.tiles import Tile, TileUse, check
 from tilewright.kernels.tuned import DEFAULT_GPU, TunedTile, tuned_tiles
-from tilewright.launch import Array, Launch
+from tilewright.launch import Array, Dim3, Launch
 from tilewright.problem import Problem
 
 FOLDER = Path(__file__).parent
@@ -31,7 +33,8 @@ class Claims:
     """What a kernel's header claims: exact where no tile crosses an edge.
 
     That is: m, n and k are multiples of the rung's default tile, every row of A, B and C starts at
-    a multiple of 32 bytes, and beta is 0.
+    a multiple of 32 bytes, and beta is 0; in 09 and 10 at a multiple of 128 bytes, since copies
+    that pass A through L1 meet bank conflicts there too; in 10 without a tile that blocks share.
 
     `load_sectors_per_request` are global sectors a global load; `load_requests_per_warp_fma` are
     global loads for each 32 multiply-adds of A · B; `store_sectors_per_output` are global sectors
@@ -76,10 +79,17 @@ class Rung:
         return chosen or TunedTile(
             rung=self.name,
             gpu=DEFAULT_GPU,
-            tile=self.default,
+            tile=self._default_on(gpu_name),
             provenance="default",
             source=f"the rung's own tile: none was chosen for {gpu_name}",
         )
+
+    def _default_on(self, gpu_name: str) -> Tile:
+        """Return the rung's own tile; blocks that stay are one for each SM of a GPU we know."""
+        known = next((gpu for gpu in GPUS if gpu.name == gpu_name), None)
+        if known is None or not self.default.workers:
+            return self.default
+        return replace(self.default, workers=known.sm_count)
 
     def tile_for(self, gpu_name: str) -> Tile:
         """Return the tile for a GPU of the GPU table, by its name there."""
@@ -106,15 +116,32 @@ class Rung:
         """Return the launch that covers C: a block a tile, columns of tiles along x, rows along y.
 
         Rows of tiles past the grid's limit in y go on in z; `lib/block.cuh` puts them together.
+        Blocks that stay and share the tiles are all along x.
 
         Raises:
             TileError: the kernel cannot run with the tile.
         """
         self.check(tile)
+        if tile.workers:
+            return self._launch((sharing(problem, tile).workers, 1, 1), tile)
         tile_rows = -(-problem.m // tile.bm)
         z = -(-tile_rows // MAX_GRID_Y)
-        grid = (-(-problem.n // tile.bn), -(-tile_rows // z), z)
-        return Launch(grid=grid, block=(tile.threads, 1, 1))
+        return self._launch((-(-problem.n // tile.bn), -(-tile_rows // z), z), tile)
+
+    def launch_of_tiles(self, problem: Problem, tile: Tile) -> Launch:
+        """Return a launch of a block a tile: for blocks that stay, one where none shares a tile.
+
+        Raises:
+            TileError: the kernel cannot run with the tile.
+        """
+        if not tile.workers:
+            return self.launch(problem, tile)
+        self.check(tile)
+        return self._launch((sharing(problem, tile).tiles, 1, 1), tile)
+
+    def _launch(self, grid: Dim3, tile: Tile) -> Launch:
+        shared_bytes = tile.shared_bytes if tile.stages else 0
+        return Launch(grid=grid, block=(tile.threads, 1, 1), shared_bytes=shared_bytes)
 
     def arguments(
         self,
@@ -145,17 +172,31 @@ class Rung:
         product = (np.float32(p.alpha), flat_a, np.int64(p.lda), flat_b, np.int64(p.ldb))
         return (*sizes, *product, np.float32(p.beta), flat_c, np.int64(p.ldc))
 
+    def workspace(self, problem: Problem, tile: Tile) -> tuple[Array, ...]:
+        """Return the arguments behind those of `arguments`: memory for parts of sums, or nothing.
+
+        Zeros, which the second of them must be at the start of a launch and is at its end.
+        """
+        if not tile.workers:
+            return ()
+        work = sharing(problem, tile)
+        parts = work.shared * work.room * tile.bm * tile.bn
+        return np.zeros(parts, np.float32), np.zeros(work.shared, np.uint32)
+
     def ffma_thread_instructions(self, problem: Problem, tile: Tile) -> int:
         """Return the fused multiply-adds of a launch, summed over its threads.
 
         One an output and step along k, and one an output to blend it with C. From 03 on, a tile
-        that crosses the edge of C computes all of its outputs and blends those inside.
+        that crosses the edge of C computes all of its outputs and blends those inside; from 09 on,
+        a tile of A and B that k does not fill is computed with zeros for the rest.
         """
-        m, n = problem.m, problem.n
+        m, n, k = problem.m, problem.n, problem.k
         computed = m * n
         if tile.bk:
             computed = -(-m // tile.bm) * tile.bm * (-(-n // tile.bn) * tile.bn)
-        return computed * problem.k + m * n
+        if tile.stages:
+            k = tile.bk * (sharing(problem, tile).depth if tile.workers else -(-k // tile.bk))
+        return computed * k + m * n
 
 
 def _flat(
@@ -182,13 +223,24 @@ def _published(gflops: float) -> Mapping[str, float]:
     return MappingProxyType({PUBLISHED_GPU: gflops})
 
 
+_NOT_PUBLISHED: Mapping[str, float] = MappingProxyType({})
+
 _STAGED = frozenset({"bk", "unroll"})
 _COLUMN = _STAGED | {"tm"}
 _SQUARE = _COLUMN | {"tn"}
 _VECTOR = _SQUARE | {"pad"}
 _WARP = _VECTOR | {"wm", "wn", "wniter"}
+_AHEAD = _WARP - {"unroll"} | {"stages"}
 
 _WARP_TILE = Tile(bm=128, bn=128, bk=16, tm=8, tn=4, pad=4, wm=64, wn=64, wniter=4, unroll=1)
+_AHEAD_TILE = Tile(bm=128, bn=256, bk=8, tm=4, tn=4, pad=8, wm=32, wn=128, wniter=4, stages=4)
+
+_AHEAD_CLAIMS = Claims(
+    load_sectors_per_request=32 / 3,
+    load_requests_per_warp_fma=3 / 512,
+    store_sectors_per_output=1 / 8,
+    shared_store_wavefronts_per_request=20 / 3,
+)
 
 _TABLE = (
     Rung(
@@ -307,6 +359,26 @@ _TABLE = (
             shared_store_wavefronts_per_request=2.4,
         ),
         published_gflops=_published(21779.3),
+    ),
+    Rung(
+        name="09_pipelined",
+        idea="copies ahead of the arithmetic",
+        kernel="pipelined",
+        file="09_pipelined.cuh",
+        use=TileUse(reads=_AHEAD, vector=True, ahead=True),
+        default=_AHEAD_TILE,
+        claims=_AHEAD_CLAIMS,
+        published_gflops=_NOT_PUBLISHED,
+    ),
+    Rung(
+        name="10_persistent",
+        idea="blocks stay, tiles are shared evenly",
+        kernel="persistent",
+        file="10_persistent.cuh",
+        use=TileUse(reads=_AHEAD | {"workers"}, vector=True, ahead=True),
+        default=replace(_AHEAD_TILE, workers=132),  # the SMs of an H200
+        claims=_AHEAD_CLAIMS,
+        published_gflops=_NOT_PUBLISHED,
     ),
 )
 

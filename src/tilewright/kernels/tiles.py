@@ -12,6 +12,11 @@ WARP_THREADS = 32
 VECTOR_FLOATS = 4  # in a 128-bit instruction
 FLOAT_BYTES = 4
 
+# As lib/tile_copy.cuh copies A: neighbours along k that lanes side by side copy, and floats left
+# between its rows in shared memory.
+COPIED_K = 4
+COPIED_PAD = 8
+
 # Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": threads
 # a block, and the shared memory of a block that needs no opt-in (all that is static).
 MAX_THREADS = 1024
@@ -32,8 +37,9 @@ class Tile:
     Units: elements, except `wniter` (sub-tiles of a warp along n), `unroll` (steps along k in one
     body of the main loop, 0 for all of bk), `min_blocks` (blocks that an SM must have registers
     for, 0 to let the compiler choose), `stages` (tiles of A and B in shared memory at a time, in
-    dynamic shared memory; 0 for one, in static) and `kparts` (threads that share an output, each
-    with a part of k). `bk` is 0 without staging, `wm` and `wn` without warp tiles.
+    dynamic shared memory; 0 for one, in static), `kparts` (threads that share an output, each
+    with a part of k) and `workers` (blocks that stay and share all tiles of C, at most; 0 for a
+    block a tile). `bk` is 0 without staging, `wm` and `wn` without warp tiles.
 
     Raises:
         TileError: a tile that no kernel can run with, with the rule and a remedy.
@@ -52,6 +58,7 @@ class Tile:
     min_blocks: int = 0
     stages: int = 0
     kparts: int = 1
+    workers: int = 0
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -107,12 +114,14 @@ class TileUse:
     """What a kernel does with a tile: the fields that it reads beside bm and bn, how it copies.
 
     `vector` says that it copies and reads four floats an instruction, `whole_rows` that the block
-    copies tiles by whole rows, each thread as many floats.
+    copies tiles by whole rows, each thread as many floats, and `ahead` that it copies them as
+    lib/tile_copy.cuh does, some stages ahead.
     """
 
     reads: frozenset[str] = field(default=frozenset())
     vector: bool = False
     whole_rows: bool = True
+    ahead: bool = False
 
 
 @functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
@@ -197,7 +206,7 @@ def _rules_of_one_kernel(t: Tile, use: TileUse) -> Iterator[_Rule]:
                 getattr(t, f.name) == f.default,
                 f"the kernel does not read {f.name}: leave it {f.default}",
             )
-    for name in ("bk", "wm"):
+    for name in ("bk", "wm", "workers"):
         yield name not in use.reads or getattr(t, name) > 0, f"the kernel needs {name}: give it"
     if use.vector:
         for name in ("bk", "tm", "tn", "pad"):
@@ -207,7 +216,9 @@ def _rules_of_one_kernel(t: Tile, use: TileUse) -> Iterator[_Rule]:
                 f"{name} = {value} must be a multiple of {VECTOR_FLOATS}, the floats of an "
                 f"instruction: try {name} = {-(-value // VECTOR_FLOATS) * VECTOR_FLOATS}",
             )
-    if "bk" in use.reads and use.whole_rows:
+    if use.ahead:
+        yield from _rules_of_copies_ahead(t)
+    elif "bk" in use.reads and use.whole_rows:
         width = VECTOR_FLOATS if use.vector else 1
         fitting = [bk for bk in range(width, 129, width) if _copies_evenly(t, bk, width)]
         nearest = min(fitting, key=lambda bk: abs(bk - t.bk), default=None)
@@ -217,6 +228,32 @@ def _rules_of_one_kernel(t: Tile, use: TileUse) -> Iterator[_Rule]:
             f"its {t.threads} threads cannot copy the tiles of A ({t.bm} x {t.bk}) and B ({t.bk} "
             f"x {t.bn}) by whole rows, each thread as many floats, {width} at a time: {remedy}",
         )
+
+
+def _rules_of_copies_ahead(t: Tile) -> Iterator[_Rule]:
+    yield t.stages > 1, f"stages = {t.stages}: give 2 or more, one to fill while one is read"
+    yield (
+        t.pad == COPIED_PAD,
+        f"pad = {t.pad}: copies that transpose A need pad = {COPIED_PAD}, which keeps them apart",
+    )
+    yield (
+        copies_fit(t, t.bm, along_k=True)
+        and copies_fit(t, t.bn, along_k=False)
+        and copies_fit(t, t.bn, along_k=False, vector=VECTOR_FLOATS),
+        f"its {t.threads} threads cannot copy the tiles of A ({t.bm} x {t.bk}, four threads a row) "
+        f"and B ({t.bk} x {t.bn}, by rows) evenly: change bm, bn or bk",
+    )
+
+
+def copies_fit(t: Tile, width: int, *, along_k: bool, vector: int = 1) -> bool:
+    """Return whether `TileCopy` of lib/tile_copy.cuh can copy a panel `width` wide evenly."""
+    lanes = COPIED_K if along_k else max(min(width // vector, t.threads), 1)
+    span, rest = divmod(t.threads, lanes)
+    if along_k:
+        return width % span == 0 and t.bk % lanes == 0
+    times, left = divmod(t.bk, span)
+    pairs = vector > 1 or times == 1 or times % 2 == 0  # of copies that share a pointer
+    return not rest and width % (lanes * vector) == 0 and times > 0 and not left and pairs
 
 
 def _divides(t: Tile, small: str, large: str) -> _Rule:

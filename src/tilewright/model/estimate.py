@@ -78,7 +78,7 @@ def estimates(
     rests = runs.simulate(rest, efforts) if rounds and rest else [None] * len(wholes)
     found = []
     for whole, last in zip(map(_drained, wholes), rests, strict=True):
-        cycles = whole.cycles * max(rounds, 1) + (_drained(last).cycles if last else 0.0)
+        cycles = whole.cycles * max(rounds, 1) + (_drained(last).cycles if last else 0)
         stalls = {k: v / whole.issued for k, v in whole.stalls.items()}
         found.append(
             Estimate(

@@ -11,7 +11,6 @@ Every cycle that a warp waits is charged to one reason, by the names that the pr
 from __future__ import annotations
 
 import copy
-import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -139,17 +138,13 @@ class Sm:
         self._waiting: list[list[int]] = [[] for _ in range(blocks)]
         self._barrier = 0.0
         # When each partition looks for a warp again, and which ones a barrier's release wakes.
-        self._next = [_NEVER] * PARTITIONS
+        self._next = [0.0 if each.warps else _NEVER for each in self._partitions]
         self._woken: set[int] = set()
         self._wake_at = 0.0
-        self._events: list[tuple[float, int]] = []
         self._furthest = 0  # how far along the path a warp has come
         self._stalls: dict[str, float] = {}
         self._end = 0.0
         self._issued = 0
-        for number, partition in enumerate(self._partitions):
-            if partition.warps:
-                self._look(number, 0.0)
 
     def on(self, path: Sequence[int]) -> Sm:
         """Return a copy that goes on along another path, equal to this one's as far as it has read.
@@ -171,23 +166,13 @@ class Sm:
 
     def run_to(self, place: int) -> None:
         """Run until a warp has come so far along the path, or all are at its end."""
-        events = self._events
-        while events and self._furthest < place:
-            now, number = heapq.heappop(events)
-            if now != self._next[number]:
-                continue  # it looks at another time since
-            self._next[number] = _NEVER
-            after = self._step(now, self._partitions[number])
-            if after < _NEVER:
-                self._look(number, after)
+        upcoming = self._next
+        while self._furthest < place and (now := min(upcoming)) < _NEVER:
+            number = upcoming.index(now)
+            upcoming[number] = self._step(now, self._partitions[number])
             for other in self._woken:
-                if self._next[other] > self._wake_at:
-                    self._look(other, self._wake_at)
+                upcoming[other] = min(upcoming[other], self._wake_at)
             self._woken.clear()
-
-    def _look(self, number: int, at: float) -> None:
-        self._next[number] = at
-        heapq.heappush(self._events, (at, number))
 
     def _step(self, now: float, partition: _Partition) -> float:
         """Issue one instruction or span if a warp can; return when to look again."""

@@ -7,7 +7,6 @@ words of the same basic block and base that are missing.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,7 +89,6 @@ class Images:
         return {line: tuple(widths) for line, widths in found.items()}
 
 
-@functools.lru_cache(maxsize=8)
 def images(artifact: Artifact) -> Images:
     """Find the PTX accesses of every machine access of a kernel.
 

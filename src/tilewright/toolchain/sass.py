@@ -110,6 +110,18 @@ def disassemble(code: Artifact | bytes) -> Sass:
     return sass if code.source else _with_ptx_lines(sass, code.source_name)
 
 
+def disassemble_part(code: bytes, arch: str) -> tuple[SassInstruction, ...]:
+    """Return the instructions in some bytes of machine code; addresses start at 0.
+
+    Raises:
+        ToolchainError: nvdisasm is missing, or cannot read the code.
+    """
+    reader = _FunctionReader(name="", source_files=())
+    for line in _run_nvdisasm(code, "--binary", arch.replace("sm_", "SM")).splitlines():
+        reader.read(line)
+    return tuple(reader.found)
+
+
 def _with_ptx_lines(sass: Sass, name: str) -> Sass:
     """Let the PTX, a file of this name, be the source of what no other line is known of."""
 
@@ -268,15 +280,17 @@ def _known_name(path: str, names: Sequence[str]) -> str:
 @functools.lru_cache(maxsize=32)
 def _nvdisasm(cubin: bytes) -> str:
     """Return nvdisasm's listing of the code, with CUDA lines, inlining and PTX lines."""
+    options = ("--print-code", "--print-line-info-inline", "--print-line-info-ptx")
+    return _run_nvdisasm(cubin, *options)
+
+
+def _run_nvdisasm(code: bytes, *options: str) -> str:
     program = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
+        path.write_bytes(code)
         done = subprocess.run(
-            [program, "--print-code", "--print-line-info-inline", "--print-line-info-ptx", path],
-            capture_output=True,
-            text=True,
-            check=False,
+            [program, *options, path], capture_output=True, text=True, check=False
         )
     if done.returncode != 0:
         message = (done.stderr or done.stdout).strip().replace(str(path), "the cubin")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.settings import read_settings
-from tilewright.tuning.cost import parts
+from tilewright.tuning.cost import Parts, Table, parts
 from tilewright.tuning.space import legal, table
 from tilewright.tuning.store import Store, StoreWarning, fastest, import_trials
 from tilewright.tuning.trial import Trial, this_machine
@@ -74,7 +74,7 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
     ]
     rows: dict[Variant, int] = {}
     for i in map(int, np.argsort(total, kind="stable")):
-        rows.setdefault(replace(columns.variants[i], splits=int(found.splits[i])), i)
+        rows.setdefault(_at(columns, found, i), i)
     others = [v for v in rows if v != choice.variant][:_OTHERS_SHOWN]
     for variant in [v for v in (choice.variant, *others) if v in rows]:
         i = rows[variant]
@@ -103,16 +103,21 @@ def _modelled(operation: Operation, gpu: Gpu) -> Choice:
         i = int(total.argmin())
         if total[i] == np.inf:
             break
-        tile, splits = columns.variants[i], int(found.splits[i])
-        variant = (
-            tile if splits == 1 else Variant(kernel=tile.kernel, tile=tile.tile, splits=splits)
-        )
+        variant = _at(columns, found, i)
         if legal(operation, variant):
             seconds = float(total[i])
             reason = f"predicted {1e6 * seconds:.4g} µs, nothing was measured"
             return Choice(variant=variant, source="model", seconds=seconds, reason=reason)
         total[i] = np.inf
     raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
+
+
+def _at(columns: Table, found: Parts, row: int) -> Variant:
+    """Return the variant of a row, with the parts of k that the model chose for it."""
+    variant, splits = columns.variants[row], int(found.splits[row])
+    if splits == 1 or variant.workers:
+        return variant
+    return Variant(kernel=variant.kernel, tile=variant.tile, splits=splits)
 
 
 @functools.cache

@@ -3,8 +3,9 @@
 A launch is waves of blocks. A block waits for its first tile, then makes its steps along k; an SM's
 blocks share its arithmetic, its shared memory and its copies, whose cycles add up, but no step is
 shorter than the latency of a copy over the stages that are under way. The last wave has fewer
-blocks. Whatever the SMs do, the L2 and the DRAM must deliver. Parts of k are written, waited for
-and added by one block a tile.
+blocks, unless workers share the last tiles evenly: then its waves need not be whole. Whatever the
+SMs do, the L2 and the DRAM must deliver. Parts of k are written, waited for and added by one block
+a tile.
 
 All tiles of a kind of product are columns of one table, so that a choice is some forty numpy
 operations on a few hundred numbers. The coefficients are those of `cost.json`, which says what they
@@ -16,7 +17,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ class Table:
     """Variants as columns, one number each, all of one length: features, and what they cost.
 
     Where the model is to choose the parts of k, `splits` is None, and every tile stands in the
-    table once for each number of blocks that the GPU is to be filled with: `slots`.
+    table once for each number of blocks that the GPU is to be filled with: `slots`. Workers fill
+    it once. `grain` is what numbers of waves are multiples of: 1 without workers.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
     of k and their steps, and `room`: blocks that the GPU holds.
@@ -98,6 +100,8 @@ class Table:
     most_splits: Column
     least_steps: Column
     room: Column
+    grain: Column
+    ends: Column
     launch: Column
     fill: Column
     step: Column
@@ -106,8 +110,16 @@ class Table:
     output: Column
     full_output: Column
     sync: Column
+    sharing: Column
     l2_byte: Column
     dram_byte: Column
+
+
+_PER_ROW = tuple(
+    f.name for f in fields(Table) if f.name not in ("variants", "sm_count", "splits", "slots")
+)
+# Workers stop anywhere in a tile; a 64th of a wave is fine enough.
+_GRAIN = 1 / 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +141,8 @@ class Parts:
         return total
 
 
-def tabulate(
-    found: Features,
-    gpu: Gpu,
-    *,
-    free_splits: bool,
-    using: Mapping[str, Coefficients] | None = None,
-) -> Table:
-    """Return the table of variants by their features; `free_splits` is the model's to choose."""
+def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None = None) -> Table:
+    """Return the table of variants by their features."""
     known = using or coefficients()
     rows = [known.get(v.kernel) or known["tiled"] for v in found.variants]
     c = {f.name: np.array([getattr(row, f.name) for row in rows]) for f in fields(Coefficients)}
@@ -156,7 +162,10 @@ def tabulate(
         "products": found.products,
         "most_splits": found.most_splits,
         "least_steps": found.least_steps,
-        "room": found.resident * gpu.sm_count,
+        "room": np.where(found.workers > 0, found.workers, found.resident * gpu.sm_count),
+        "grain": np.where(found.workers > 0, _GRAIN, 1.0),
+        # The last wave of workers is a part of a wave like all others.
+        "ends": np.where(found.workers > 0, 0.0, 1.0),
         "launch": c["launch_s"],
         "fill": fill,
         "step": step,
@@ -166,17 +175,31 @@ def tabulate(
         # The next block waits for its first tile while the others on its SM compute.
         "full_output": found.resident * output + fill / found.resident,
         "sync": cycle * c["sync_cycles"],
+        "sharing": np.where(found.workers > 0, cycle * c["sync_cycles"] + 2 * output, 0.0),
         "l2_byte": FLOAT_BYTES / l2_bytes_per_s,
         "dram_byte": 1 / (c["dram_share"] * gpu.dram_bytes_per_s),
     }
-    times = 1 + len(WAVES) if free_splits else 1
-    slots = [float(waves * gpu.sm_count) for waves in (0, *WAVES)]
     return Table(
-        variants=found.variants * times,
+        variants=found.variants,
         sm_count=gpu.sm_count,
-        splits=None if free_splits else np.array([float(v.splits) for v in found.variants]),
-        slots=np.repeat(slots, len(found.variants)),
-        **{name: np.tile(column, times) for name, column in columns.items()},
+        splits=np.array([float(v.splits) for v in found.variants]),
+        slots=found.workers,
+        **columns,
+    )
+
+
+def with_free_splits(table: Table) -> Table:
+    """Return the table for the model to choose the parts of k in: no variant may cut it."""
+    free = [i for i, v in enumerate(table.variants) if not v.workers]
+    shared = [i for i, v in enumerate(table.variants) if v.workers]
+    rows = np.array(free * (1 + len(WAVES)) + shared)
+    slots = [float(waves * table.sm_count) for waves in (0, *WAVES)]
+    return replace(
+        table,
+        variants=tuple(table.variants[i] for i in rows),
+        splits=None,
+        slots=np.concatenate([np.repeat(slots, len(free)), table.slots[shared]]),
+        **{name: getattr(table, name)[rows] for name in _PER_ROW},
     )
 
 
@@ -187,19 +210,19 @@ def parts(table: Table, operation: Operation) -> Parts:
     down, across = np.ceil(o.m / t.bm), np.ceil(o.n / t.bn)
     tiles = np.ceil(down * across * o.batch / t.products)
     depth = np.ceil(max(o.k, 1) / t.bk)
-    splits = t.splits
-    if splits is None:
-        most = np.minimum(np.floor(depth / t.least_steps), t.most_splits)
-        splits = np.maximum(np.minimum(np.floor(t.slots / tiles), most), 1.0)
+    most = np.minimum(np.floor(depth / t.least_steps), t.most_splits)
+    splits = np.maximum(np.minimum(np.floor(t.slots / tiles), most), 1.0)
+    if t.splits is not None:
+        splits = np.maximum(splits, t.splits)
     each = np.ceil(depth / splits)
     splits = np.ceil(depth / each)
     blocks = tiles * splits
-    full = np.ceil(blocks / t.room) - 1.0
+    full = (np.ceil(blocks / t.room / t.grain) - 1.0) * t.grain
     left = np.ceil((blocks - full * t.room) / t.sm_count)
     last = each * np.maximum(left * t.step, t.least_step) + left * t.output
-    busy = t.fill + full * (each * t.full_step + t.full_output) + last
+    busy = t.fill + full * (each * t.full_step + t.full_output) + last * t.ends
     floats = down * (o.batch * o.k * o.n) + across * (o.batch * o.k * o.m)
-    adding = (splits > 1.0) * t.sync + (splits - 1.0) * t.output
+    adding = (splits > 1.0) * t.sync + (splits - 1.0) * t.output + t.sharing
     return Parts(
         splits, t.launch, busy, floats * t.l2_byte, t.dram_byte * _compulsory_bytes(o), adding
     )
@@ -207,7 +230,7 @@ def parts(table: Table, operation: Operation) -> Parts:
 
 def predict(operation: Operation, variants: Sequence[Variant], gpu: Gpu) -> list[float]:
     """Return the predicted seconds of variants; infinite where no SM holds a block of it."""
-    table = tabulate(features(variants, operation, gpu), gpu, free_splits=False)
+    table = tabulate(features(variants, operation, gpu), gpu)
     times = dict(zip(table.variants, parts(table, operation).total.tolist(), strict=True))
     return [times.get(variant, float("inf")) for variant in variants]
 

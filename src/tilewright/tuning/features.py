@@ -29,10 +29,11 @@ class Features:
     """Variants as columns, one number each.
 
     `bm`, `bn` and `bk` are a block's sides and its step along k; `products` of a batch are in a
-    block; `resident` blocks are on an SM at a time. Of one step of a block: `multiply`, `load` and
-    `copy` are the cycles that its multiply-adds, the loads of its fragments and its copies take of
-    an SM at least, `run` the steps of k that a thread makes one after the other, and `ahead` the
-    tiles that are under way. `output_bytes` is what a block writes.
+    block; `resident` blocks are on an SM at a time, `workers` share the last tiles. Of one step of
+    a block: `multiply`, `load` and `copy` are the cycles that its multiply-adds, the loads of its
+    fragments and its copies take of an SM at least, `run` the steps of k that a thread makes one
+    after the other, and `ahead` the tiles that are under way. `output_bytes` is what a block
+    writes.
     """
 
     variants: tuple[Variant, ...]
@@ -43,6 +44,7 @@ class Features:
     most_splits: Column
     least_steps: Column
     resident: Column
+    workers: Column
     multiply: Column
     load: Column
     copy: Column
@@ -94,6 +96,7 @@ def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
         "most_splits": kernel.most_splits,
         "least_steps": kernel.least_steps,
         "resident": resident,
+        "workers": variant.workers,
         "multiply": outputs * bk / gpu.limits.fp32_lanes,
         "load": _WAVEFRONTS * outputs * bk * vectors / WARP_THREADS,
         "copy": products * bk * _copies(bm, bn, operation) / WARP_THREADS,
@@ -115,9 +118,9 @@ def _copies(bm: int, bn: int, operation: Operation) -> float:
 
 
 def _registers(tile: Tile, threads: int, gpu: Gpu) -> int:
-    """Return about how many registers a thread has: what it needs, or what it is kept to."""
-    most = gpu.limits.max_registers_per_thread
-    if tile.min_blocks:
-        unit = gpu.limits.register_unit // WARP_THREADS
-        most = min(most, gpu.limits.registers // (threads * tile.min_blocks) // unit * unit)
-    return min(registers(tile), most)
+    """Return about how many registers a thread has: what it is kept to, or what it needs."""
+    if not tile.min_blocks:
+        return min(registers(tile), gpu.limits.max_registers_per_thread)
+    unit = gpu.limits.register_unit // WARP_THREADS
+    kept_to = gpu.limits.registers // (threads * tile.min_blocks) // unit * unit
+    return min(kept_to, gpu.limits.max_registers_per_thread)

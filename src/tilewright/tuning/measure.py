@@ -17,7 +17,7 @@ from tilewright.bench.timing import Budget
 from tilewright.device.memory import Arena
 from tilewright.device.session import open_session
 from tilewright.errors import CompileError, DeviceError, LaunchError, TilewrightError
-from tilewright.kernels.gemm.build import compile_variant
+from tilewright.kernels.gemm.build import compile_for_gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.records import Timing
@@ -238,7 +238,7 @@ def close_measurer() -> None:
 def compile_ahead(operation: Operation, variant: Variant, arch: str) -> str | None:
     """Compile into the cache that all processes share; return why not, if not."""
     try:
-        compile_variant(operation, variant, arch)
+        compile_for_gpu(operation, variant, arch)
     except CompileError as error:
         return str(error)
     return None

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.candidates import workers_of
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
 from tilewright.kernels.gemm.registry import gemm_kernel, variants
-from tilewright.tuning.cost import Table, predict, tabulate
+from tilewright.tuning.cost import Table, predict, tabulate, with_free_splits
 from tilewright.tuning.features import features
 
 # Which tiles are worth measuring depends on m and n up to here, as they are, and on the power of
@@ -50,8 +51,11 @@ def table(operation: Operation, gpu: Gpu) -> Table:
     found = _TABLES.get(key)
     if found is None:
         typical = replace(o, m=m, n=n, k=k, batch=sizes[-1])
-        tiles = dict.fromkeys(replace(v, splits=1) for v in variants(typical, gpu))
-        found = _TABLES[key] = tabulate(features(tuple(tiles), typical, gpu), gpu, free_splits=True)
+        alone = dict.fromkeys(replace(v, splits=1, workers=0) for v in variants(typical, gpu))
+        sharing = [v for v in alone if gemm_kernel(v.kernel).shares]
+        tiles = [*alone, *(replace(v, workers=workers_of(v.tile, gpu)) for v in sharing)]
+        found = with_free_splits(tabulate(features(tiles, typical, gpu), gpu))
+        _TABLES[key] = found
     return found
 
 

@@ -29,7 +29,7 @@ GROUP = 4
 MOST_MEASURED = 20
 _FINALISTS = 3
 # How far a measured error of the model reaches: differences between tiles count in doublings.
-_REACH = 2.0
+_REACH = 1.0
 # Measurements after which half of their common error is believed to be everyone's.
 _DOUBT = 8
 
@@ -56,16 +56,16 @@ Asking: TypeAlias = Generator[Ask, Answers, None]
 Strategy: TypeAlias = Callable[[Candidates], Asking]
 
 
-def exhaustive(candidates: Candidates) -> Asking:
+def exhaustive(candidates: Candidates, *, measure_s: float = LONGER_S) -> Asking:
     """Measure everything, the most promising first; the best once more, carefully."""
-    yield from _all(candidates.variants)
+    yield from _all(candidates.variants, measure_s)
 
 
 def random(candidates: Candidates, *, seed: int = 0) -> Asking:
     """Measure everything in random order: what other strategies must beat."""
     shuffled = list(candidates.variants)
     randomness.Random(seed).shuffle(shuffled)
-    yield from _all(shuffled)
+    yield from _all(shuffled, LONGER_S)
 
 
 def model(candidates: Candidates, *, most: int = MOST_MEASURED) -> Asking:
@@ -116,10 +116,10 @@ def strategy(name: str) -> Strategy:
     return STRATEGIES[name]
 
 
-def _all(variants: Sequence[Variant]) -> Asking:
+def _all(variants: Sequence[Variant], measure_s: float) -> Asking:
     times: dict[Variant, float] = {}
     for group in _groups(variants):
-        times.update((yield Ask(variants=group, measure_s=LONGER_S)))
+        times.update((yield Ask(variants=group, measure_s=measure_s)))
     right = [v for v in times if math.isfinite(times[v])]
     yield from _carefully(sorted(right, key=lambda v: times[v]))
 
@@ -139,7 +139,8 @@ def _places(variants: Sequence[Variant]) -> npt.NDArray[np.float64]:
     """Return each variant as a point: the logarithms of its numbers, and which kernel it is."""
     kernels = sorted({v.kernel for v in variants})
     rows = [
-        [*(math.log2(1 + value) for value in v.tile.to_json().values()), math.log2(v.splits)]
+        [math.log2(1 + value) for value in (*v.tile.to_json().values(), v.splits)]
+        + [2.0 * (v.workers > 0)]
         + [4.0 * (v.kernel == kernel) for kernel in kernels]
         for v in variants
     ]

@@ -80,7 +80,7 @@ def test_a_block_takes_as_many_products_as_fit_by_fours() -> None:
         (Operation.plain(9, 16, 4), ONE, "needs 9 x 16: make bm or bn larger"),
         (Operation.plain(8, 8, 4), replace(ONE, splits=2), "leave it 1"),
         (Operation.plain(8, 8, 0), ONE, "k = 0"),
-        (Operation.plain(8, 8, 4000), ONE, "256000 bytes of shared memory"),
+        (Operation.plain(8, 8, 4000), ONE, "256128 bytes of shared memory"),
         (
             Operation.plain(8, 8, 4),
             replace(ONE, tile=Tile(bm=8, bn=16, bk=4)),

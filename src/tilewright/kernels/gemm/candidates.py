@@ -32,6 +32,8 @@ WAVES = (1, 2, 4, 8)
 MOST_SPLITS = 64
 # Steps along k that a part must have: fewer do not fill the stages, and the rest is overhead.
 LEAST_STEPS = 4
+# Of the time, for which SMs are idle in the last wave: less is not worth another pass over sums.
+LEAST_IDLE = 0.02
 
 
 def registers(tile: Tile) -> int:
@@ -73,3 +75,18 @@ def useful_splits(
         splits = max(1, min(bound, waves * gpu.sm_count // blocks))
         found.add(-(-steps // -(-steps // splits)) if steps else 1)
     return sorted(found)
+
+
+def workers_of(tile: Tile, gpu: Gpu) -> int:
+    """Return how many blocks of a tile the GPU holds for sure."""
+    return gpu.sm_count * max(tile.min_blocks, 1)
+
+
+def useful_workers(tiles: int, steps: int, tile: Tile, gpu: Gpu) -> list[int]:
+    """Return how many blocks should share the last tiles: those that the GPU holds, or nobody.
+
+    `steps` along k are a tile's. Sharing is worth it where whole waves would leave SMs idle.
+    """
+    workers = workers_of(tile, gpu)
+    idle = -(-tiles // workers) * workers / tiles - 1
+    return [workers] if idle > LEAST_IDLE and tiles * steps >= LEAST_STEPS * workers else []

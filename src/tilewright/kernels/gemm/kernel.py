@@ -66,7 +66,8 @@ class GemmKernel:
 
     `check(operation, variant)` raises TileError where the kernel cannot run so;
     `variants(operation, gpu)` yields the choices worth measuring, all of them legal on the GPU.
-    `most_splits` are the most parts of k, each with at least `least_steps` steps of bk.
+    `most_splits` are the most parts of k, each with at least `least_steps` steps of bk; `shares`
+    says whether workers can share the last tiles.
     """
 
     name: str
@@ -79,6 +80,7 @@ class GemmKernel:
     variants: Callable[[Operation, Gpu], Iterator[Variant]]
     most_splits: int = 1
     least_steps: int = 1
+    shares: bool = False
 
     @property
     def source(self) -> Path:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tilewright.errors import UnknownNameError
 from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.gemv import GEMV
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.skinny import SKINNY
@@ -14,7 +15,7 @@ from tilewright.kernels.gemm.tiled import TILED
 from tilewright.kernels.gemm.tiny import TINY
 
 GEMM_KERNELS: Mapping[str, GemmKernel] = MappingProxyType(
-    {k.name: k for k in (TILED, SKINNY, TINY)}
+    {k.name: k for k in (TILED, SKINNY, GEMV, TINY)}
 )
 
 

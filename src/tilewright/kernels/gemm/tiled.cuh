@@ -59,7 +59,7 @@ tiled(const __grid_constant__ Product p)
   const unsigned tiles_m = tiles_of(p.m, T.bm), tiles_n = tiles_of(p.n, T.bn);
   const int depth = tiles_of(p.k, T.bk);
   const int rest = p.k - (depth - 1) * T.bk;  // steps of k in the first step of bk; others are whole
-  Work work(p, p.batch * tiles_m * tiles_n, depth);
+  Work work(p.batch * tiles_m * tiles_n, depth, p.splits, p.workers);
   for (Segment segment; work.next(segment);) {
     const int64 batch = segment.tile / (tiles_m * tiles_n);
     const At at = tile_order(segment.tile % (tiles_m * tiles_n), tiles_m, tiles_n);
@@ -70,8 +70,8 @@ tiled(const __grid_constant__ Product p)
     // prologue: start the copies of stages - 1 tiles
     const float* const a = p.a + batch * p.a_batch + m0 * p.a_row + k0 * p.a_col;
     const float* const b = p.b + batch * p.b_batch + n0 * p.b_col + k0 * p.b_row;
-    CopyA copy_a({a, p.a_row, p.a_col, static_cast<int>(p.m - m0)}, base, tid);
-    CopyB copy_b({b, p.b_col, p.b_row, static_cast<int>(p.n - n0)}, base + size_a, tid);
+    CopyA copy_a({a, p.a_row, p.a_col, static_cast<int>(p.m - m0), m0 > 0}, base, tid);
+    CopyB copy_b({b, p.b_col, p.b_row, static_cast<int>(p.n - n0), n0 > 0}, base + size_a, tid);
     int left = segment.steps;
 #pragma unroll
     for (int s = 0; s < T.stages - 1; ++s) {

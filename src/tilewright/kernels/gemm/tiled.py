@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from tilewright.errors import TileError
@@ -11,15 +12,17 @@ from tilewright.kernels.gemm.candidates import (
     MOST_SPLITS,
     tiled_tiles,
     useful_splits,
+    useful_workers,
 )
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
-from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.operation import Access, Operation
 from tilewright.kernels.tiles import FLOAT_BYTES, Tile, TileUse, check
 from tilewright.launch import Launch
 
+DEPTH_LANES = 4  # side by side along k, of those that copy an operand that lies along k
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
 ROW_PAD = 8  # floats after a row of a transposed tile, so that its stores meet no bank twice
-_USE = TileUse(reads=_READS, vector=True)
+_USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 
 def _check_tile(tile: Tile) -> None:
@@ -28,9 +31,33 @@ def _check_tile(tile: Tile) -> None:
         raise TileError(f"{tile}: tiled needs 2 stages or more, one to fill while one is read")
 
 
+@functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
+def _check_copies(tile: Tile, access: Access) -> None:
+    panels = (
+        ("bm", tile.bm, access.a_along_k, access.a_vector),
+        ("bn", tile.bn, not access.b_along_n, access.b_vector),
+    )
+    for name, width, along_k, vector in panels:
+        if not _copies_evenly(tile, width, along_k, vector):
+            raise TileError(
+                f"{tile}: its {tile.threads} threads cannot copy {name} = {width} by bk = "
+                f"{tile.bk} with as many copies each: change {name}, bk, or the warps' tiles"
+            )
+
+
+def _copies_evenly(tile: Tile, width: int, along_k: bool, vector: int) -> bool:
+    """Return whether `TileCopy` (lib/tile_copy.cuh) can copy a tile of `width` by bk."""
+    lanes = DEPTH_LANES if along_k else min(width // vector, tile.threads)
+    span = tile.threads // lanes
+    if along_k:
+        return width % span == 0 and tile.bk % lanes == 0
+    return tile.threads % lanes == 0 and width % (lanes * vector) == 0 and tile.bk % span == 0
+
+
 def _check(operation: Operation, variant: Variant) -> None:
     tile = variant.tile
     _check_tile(tile)
+    _check_copies(tile, operation.access)
     depth = -(-operation.k // tile.bk)
     if not 1 <= variant.splits <= max(depth, 1):
         raise TileError(
@@ -96,8 +123,20 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for tile in TILES:
         if _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max:
             blocks, steps = _tiles(operation, tile), -(-operation.k // tile.bk)
-            for splits in useful_splits(blocks, steps, gpu):
-                yield Variant(kernel="tiled", tile=tile, splits=splits)
+            ways = [{"splits": splits} for splits in useful_splits(blocks, steps, gpu)]
+            ways += [{"workers": workers} for workers in useful_workers(blocks, steps, tile, gpu)]
+            for way in ways:
+                variant = Variant(kernel="tiled", tile=tile, **way)
+                if _is_legal(operation, variant):
+                    yield variant
+
+
+def _is_legal(operation: Operation, variant: Variant) -> bool:
+    try:
+        _check(operation, variant)
+    except TileError:
+        return False
+    return True
 
 
 def _runs(tile: Tile) -> bool:
@@ -121,4 +160,5 @@ TILED = GemmKernel(
     variants=_variants,
     most_splits=MOST_SPLITS,
     least_steps=LEAST_STEPS,
+    shares=True,
 )

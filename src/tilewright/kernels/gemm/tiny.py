@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
-from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
 from tilewright.kernels.tiles import FLOAT_BYTES, MAX_SHARED_BYTES, Tile, TileUse, check
 from tilewright.launch import MAX_BLOCK, Launch
 
@@ -40,9 +40,16 @@ def _threads(operation: Operation, tile: Tile) -> tuple[int, int]:
 
 
 def _shared_bytes(operation: Operation, products: int) -> int:
-    o = operation
-    floats = (-(-products * size // 4) * 4 for size in (o.m * o.k, o.k * o.n))
+    o, access = operation, operation.access
+    along_a = _pitch_along_k(o.k, access.a_vector) if access.a_along_k else o.k
+    along_b = o.k if access.b_along_n else _pitch_along_k(o.k, access.b_vector)
+    floats = (-(-products * size // 4) * 4 for size in (o.m * along_a, along_b * o.n))
     return FLOAT_BYTES * sum(floats)
+
+
+def _pitch_along_k(k: int, vector: int) -> int:
+    """Return the floats from one line along k to the next: an odd number of quads, if it has any."""
+    return (k // VECTOR_FLOATS | 1) * VECTOR_FLOATS if vector == VECTOR_FLOATS else k
 
 
 def _products(operation: Operation, tile: Tile) -> int:
@@ -93,10 +100,10 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
             yield variant
 
 
-# 64 to 512 threads, with 1, 2, 4, 8 or 16 outputs each.
+# 64 to 512 threads, with 1 to 32 outputs each.
 TILES: tuple[Tile, ...] = tuple(
     Tile(bm=rows * tm, bn=cols * tn, tm=tm, tn=tn)
-    for tm, tn in ((1, 1), (1, 2), (2, 2), (4, 2), (4, 4))
+    for tm, tn in ((1, 1), (1, 2), (2, 2), (4, 2), (4, 4), (8, 4))
     for rows, cols in ((8, 8), (8, 16), (16, 16), (16, 32))
 )
 

@@ -5,6 +5,30 @@
 #include "lib/product.cuh"
 #include "lib/types.cuh"
 
+// The workspace alone, for kernels whose argument is no Product.
+struct Workspace {
+  float* partial;
+  unsigned* arrivals;
+};
+
+// Says whether this block is the last of a tile's `parts` to have written its sums, and so sees all
+// others'. To be called by every thread of the block. `p` is a Workspace, or a
+// Product, here and below.
+template <class P>
+__device__ bool last_to_arrive(const P& p, int64 slot, int parts)
+{
+  __shared__ bool last;
+  __syncthreads();  // the sums of every thread are written
+  if (threadIdx.x == 0) {
+    __threadfence();  // ... and seen by whoever sees the count
+    last = atomicAdd(p.arrivals + slot, 1u) == parts - 1;
+    if (last) p.arrivals[slot] = 0;  // as the next launch needs it
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
 // Replaces `value`, this block's sums over part `part` of `parts` of k, by the sums over all of k,
 // and says whether this block has them (only the last does, so only it may write D). To be called
 // by every thread of the block. `slot` is the tile's number in the workspace, `room` the parts that
@@ -13,14 +37,13 @@
 // Workspace: partial [slot][room][count / width][threads][width], arrivals [slot]. Within four, the
 // order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does not have, and
 // a multiply-add reads one register of each (docs/schedule.md).
-template <int threads, int count>
-__device__ bool sum_parts(float (&value)[count], const Product& p, int64 slot, int part, int parts,
+template <int threads, int count, class P>
+__device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int part, int parts,
                           int room)
 {
   if (parts == 1) return true;
   constexpr int width = count % 4 == 0 ? 4 : 1;
   constexpr int64 size = static_cast<int64>(threads) * count;
-  __shared__ bool last;
   float* const first = p.partial + slot * room * size + threadIdx.x * width;
   float* const mine = first + part * size;
 #pragma unroll
@@ -34,15 +57,7 @@ __device__ bool sum_parts(float (&value)[count], const Product& p, int64 slot, i
     value[i] = 0.0f;
     if constexpr (width == 4) value[i + 1] = value[i + 2] = value[i + 3] = 0.0f;
   }
-  __threadfence();  // the sums are seen by whoever sees the count
-  __syncthreads();  // ... those of every thread
-  if (threadIdx.x == 0) {
-    last = atomicAdd(p.arrivals + slot, 1u) == parts - 1;
-    if (last) p.arrivals[slot] = 0;  // as the next launch needs it
-    __threadfence();
-  }
-  __syncthreads();
-  if (!last) return false;
+  if (!last_to_arrive(p, slot, parts)) return false;
   // Several parts in flight: the reads of the next ones do not wait for these.
   constexpr int ahead = count <= 4 ? 8 : count <= 16 ? 4 : 1;
 #pragma unroll ahead
@@ -69,4 +84,35 @@ template <int threads, int count>
 __device__ bool sum_splits(float (&value)[count], const Product& p, int64 tile, int split)
 {
   return sum_parts<threads>(value, p, tile, split, p.splits, p.splits);
+}
+
+// As sum_splits, for at most half as many outputs as threads: thread t has the sum of output t, and
+// the parts are shared out among all threads, so that few follow one another.
+//
+// Workspace: partial [tile][split][outputs], arrivals [tile]; `shared` of as many floats as threads.
+template <int threads, int outputs>
+__device__ bool sum_few_splits(float& value, float* shared, const Product& p, int64 tile, int split)
+{
+  if (p.splits == 1) return true;
+  constexpr int most = threads / outputs;
+  constexpr int groups = most < 16 ? most : 16;
+  const int tid = threadIdx.x;
+  float* const first = p.partial + tile * p.splits * outputs + tid % outputs;
+  if (tid < outputs) __stcg(first + split * outputs, value);
+  if (!last_to_arrive(p, tile, p.splits)) return false;
+  if (tid < groups * outputs) {
+    float sum = 0.0f;
+#pragma unroll 8
+    for (int part = tid / outputs; part < p.splits; part += groups) {
+      sum += __ldcg(first + part * outputs);
+    }
+    shared[tid] = sum;
+  }
+  __syncthreads();  // no thread adds sums that are not written
+  if (tid < outputs) {
+    value = 0.0f;
+#pragma unroll
+    for (int group = 0; group < groups; ++group) value += shared[group * outputs + tid];
+  }
+  return true;
 }

@@ -9,7 +9,8 @@
 struct Panel {
   const float* data;
   int64 width_stride, k_stride;
-  int width;  // elements from `data` to the matrix's end
+  int width;   // elements from `data` to the matrix's end
+  bool inner;  // whether there is a tile before this one
 };
 
 // The part of one thread in copying tiles of `width` x `depth` to [depth][ld] floats.
@@ -30,29 +31,32 @@ struct TileCopy {
   static constexpr int span = threads / lanes;  // rows (along k) or steps of k copied at a time
   static constexpr int rows = along_k ? width / span : depth / span;
   static constexpr int columns = along_k ? depth / lanes : width / vector / lanes;
-  static constexpr int sources = along_k ? rows : rows * columns;  // pointers that move on
+  static constexpr int hops = !along_k && vector == 1 && rows > 1 ? 2 : 1;  // copies of a pointer
+  static constexpr int sources = along_k ? rows : rows / hops * columns;    // pointers
+  static_assert(rows % hops == 0, "the pointers must have as many copies each");
   static_assert(along_k ? width % span == 0 && depth % lanes == 0
                         : threads % lanes == 0 && width % (lanes * vector) == 0 && depth % span == 0,
                 "the block must copy the tile evenly");
 
   const float* source[sources];  // of this thread, in the next tile
-  int64 step;                    // from one tile to the next, in floats
+  int64 hop;                     // between the copies of a pointer, in floats
+  int64 step;                    // from one tile to the next
   unsigned target;               // of this thread in the first tile, an address of shared memory
   int first;                     // this thread's first step of k
 
   // `tile` is the address of the first tile in shared memory.
   __device__ TileCopy(const Panel& panel, unsigned tile, int tid)
-      : step(keep(along_k ? depth : depth * panel.k_stride)),
+      : hop(keep(span * panel.k_stride)),
+        step(keep(along_k ? depth : depth * panel.k_stride)),
         first(along_k ? tid % lanes : tid / lanes)
   {
     const int line = tid / lanes;
     target = keep(tile + 4 * (along_k ? first * ld + line : line * ld + tid % lanes * vector));
 #pragma unroll
     for (int i = 0; i < sources; ++i) {
-      // NOTE: past the matrix its last row is read again, for outputs that nobody stores.
       const int at = along_k ? line + i * span : (tid % lanes + i % columns * lanes) * vector;
-      const int k = along_k ? first : first + i / columns * span;
-      source[i] = panel.data + min(at, panel.width - bytes / 4) * panel.width_stride +
+      const int k = along_k ? first : first + i / columns * hops * span;
+      source[i] = panel.data + inside(at, panel) * panel.width_stride +
                   k * (along_k ? 1 : panel.k_stride);
     }
   }
@@ -79,15 +83,28 @@ struct TileCopy {
   }
 
 private:
+  // What to read for an element that may lie past the matrix, where outputs are that nobody stores:
+  // another one for each, since lanes that copy one element to many places wait for each other.
+  static __device__ int inside(int at, const Panel& panel)
+  {
+    if (at < panel.width) return at;
+    return panel.inner ? at - width : at % panel.width;
+  }
+
+  // Calls copy(from, to, k) for each copy of a tile: `to` in bytes behind the thread's first.
   template <class Copy>
   __device__ __forceinline__ void for_each(Copy copy) const
   {
 #pragma unroll
-    for (int i = 0; i < rows; ++i) {
+    for (int i = 0; i < sources; ++i) {
 #pragma unroll
-      for (int j = 0; j < columns; ++j) {
-        if constexpr (along_k) copy(source[i] + j * lanes, 4 * (j * lanes * ld + i * span), first + j * lanes);
-        else copy(source[i * columns + j], 4 * (i * span * ld + j * lanes * vector), first + i * span);
+      for (int j = 0; j < (along_k ? columns : hops); ++j) {
+        if constexpr (along_k) {
+          copy(source[i] + j * lanes, 4 * (j * lanes * ld + i * span), first + j * lanes);
+        } else {
+          const int k = (i / columns * hops + j) * span;
+          copy(source[i] + j * hop, 4 * (k * ld + i % columns * lanes * vector), first + k);
+        }
       }
     }
   }

@@ -1,8 +1,6 @@
 // What a block computes: parts of tiles of D, one after the other.
 #pragma once
 
-#include "lib/product.cuh"
-
 // `steps` steps of bk along k of a tile, from step `begin`; they are part `part` of the tile's
 // `parts`. Parts are added in their order through slot `slot` of the workspace (lib/splits.cuh),
 // which has room for `room` of them.
@@ -11,8 +9,8 @@ struct Segment {
   int begin, steps, part, parts, room;
 };
 
-// The first gridDim.x - workers blocks have a tile each, or one of its p.splits equal parts. The
-// last p.workers share what tiles are left, end to end, so that all have the same number of steps:
+// The first gridDim.x - workers blocks have a tile each, or one of its `splits` equal parts. The last
+// `workers` share what tiles are left, end to end, so that all have the same number of steps:
 // 561 tiles on 132 SMs are not five waves, the last of them nearly empty, but four and a quarter.
 //
 //     steps of tiles   |---- tile 0 ----|---- tile 1 ----|---- tile 2 ----|
@@ -21,8 +19,8 @@ struct Segment {
 // Source: Osama et al., "Stream-K", arXiv 2301.03598.
 class Work {
 public:
-  __device__ Work(const Product& p, unsigned tiles, int depth)
-      : depth(depth), whole(gridDim.x - p.workers), splits(p.splits)
+  __device__ Work(unsigned tiles, int depth, int splits, unsigned workers)
+      : depth(depth), whole(gridDim.x - workers), splits(splits)
   {
     if (blockIdx.x < whole) {
       at = 0;
@@ -30,8 +28,8 @@ public:
       return;
     }
     const unsigned total = (tiles - whole) * depth;
-    each = total / p.workers;
-    longer = total % p.workers;
+    each = total / workers;
+    longer = total % workers;
     const unsigned worker = blockIdx.x - whole;
     at = worker * each + min(worker, longer);
     end = at + each + (worker < longer);
@@ -77,4 +75,32 @@ private:
   int splits;
   unsigned each, longer;  // steps of a worker; how many workers have one more
   unsigned at, end;       // of this worker, in steps from the first shared tile
+};
+
+// The same for blocks that stay, all of them: whole tiles are dealt like cards, block after block and
+// round after round; what is left, between one tile a block and two, they share as above.
+class Deal {
+public:
+  __device__ Deal(unsigned tiles, int depth)
+      : depth(depth), whole((max(tiles / gridDim.x, 1u) - 1) * gridDim.x), dealt(blockIdx.x),
+        shared(tiles - whole, depth, 1, gridDim.x)
+  {
+  }
+
+  __device__ bool next(Segment& segment)
+  {
+    if (dealt < whole) {
+      segment = {dealt, 0, 0, depth, 0, 1, 1};
+      dealt += gridDim.x;
+      return true;
+    }
+    if (!shared.next(segment)) return false;
+    segment.tile += whole;
+    return true;
+  }
+
+private:
+  int depth;
+  unsigned whole, dealt;
+  Work shared;
 };

@@ -27,12 +27,17 @@ def issue(banks: tuple[int, int], reads: Reads) -> tuple[int, tuple[int, int]]:
     return late + 1, (max(even - 1, 0), max(odd - 1, 0))
 
 
-def cycles(code: Iterable[Reads]) -> int:
-    """Return the cycles that one warp alone takes to issue instructions with these reads."""
+def cycles(code: Iterable[tuple[Reads, int]]) -> int:
+    """Return the cycles that one warp alone takes to issue instructions of these reads and stalls.
+
+    An instruction's stall count holds back the one behind it.
+    """
     total, banks = 0, (0, 0)
-    for reads in code:
-        taken, banks = issue(banks, reads)
-        total += taken
+    for reads, stall in code:
+        taken, (even, odd) = issue(banks, reads)
+        idle = max(stall, 1) - 1
+        banks = max(even - idle, 0), max(odd - idle, 0)
+        total += taken + idle
     return total
 
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.artifact import Artifact
 from tilewright.toolchain.control import INSTRUCTION_BYTES, Control, control_codes
 from tilewright.toolchain.elf import elf_sections
-from tilewright.toolchain.sass import SassFunction, SassInstruction, disassemble
+from tilewright.toolchain.sass import (
+    SassFunction,
+    SassInstruction,
+    disassemble,
+    disassemble_part,
+)
 from tilewright.toolchain.schedule.operands import Operands, operands
+
+
+_WAYS = frozenset({"BRA", "EXIT", "BSSY", "BSYNC"})  # they end a basic block, or name one
+_ELSEWHERE = frozenset({"BRX", "JMP", "JMX", "CALL", "RET"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +60,69 @@ def read_code(artifact: Artifact) -> Code:
     """
     function = disassemble(artifact).functions[artifact.symbol]
     control = control_codes(artifact)
-    text = elf_sections(artifact.cubin)[f".text.{artifact.symbol}"].data
-    lines = tuple(
-        Line(
-            ins=ins,
-            word=int.from_bytes(text[ins.address : ins.address + INSTRUCTION_BYTES], "little"),
-            control=control[ins.address],
-            ops=operands(ins),
-        )
-        for ins in function.instructions
-    )
+    text = _text(artifact)
+    lines = tuple(_line(ins, text, control) for ins in function.instructions)
     start, end = _main_loop(artifact.name, function.instructions)
     return Code(function, lines, start, end)
+
+
+def with_loop_of(code: Code, artifact: Artifact) -> Code:
+    """Return the code of an artifact that differs from that of `code` in the loop alone.
+
+    Its loop is disassembled on its own. Of the instruction before it, only control fields may
+    differ.
+    """
+    control = control_codes(artifact)
+    text = _text(artifact)
+    first, last = code.loop[0].ins.address, code.loop[-1].ins.address + INSTRUCTION_BYTES
+    before = code.lines[code.start - 1]
+    loop = tuple(
+        _line(replace(ins, address=ins.address + first), text, control)
+        for ins in disassemble_part(text[first:last], artifact.arch)
+    )
+    lines = (
+        *code.lines[: code.start - 1],
+        _line(before.ins, text, control),
+        *loop,
+        *code.lines[code.end :],
+    )
+    return Code(code.function, lines, code.start, code.end)
+
+
+def _line(ins: SassInstruction, text: bytes, control: Mapping[int, Control]) -> Line:
+    at = ins.address
+    word = int.from_bytes(text[at : at + INSTRUCTION_BYTES], "little")
+    return Line(ins, word, control[at], operands(ins))
+
+
+def _text(artifact: Artifact) -> bytes:
+    return elf_sections(artifact.cubin)[f".text.{artifact.symbol}"].data
 
 
 def _main_loop(name: str, code: tuple[SassInstruction, ...]) -> tuple[int, int]:
     """Return where the loop with the most FFMAs starts and ends: one block, entered from above."""
     index_at = {ins.address: index for index, ins in enumerate(code)}
-    sums = [0]
     for ins in code:
-        sums.append(sums[-1] + (ins.opcode == "FFMA"))
-    loops = [
-        (sums[index + 1] - sums[index_at[ins.target]], index_at[ins.target], index + 1)
-        for index, ins in enumerate(code)
-        if ins.opcode == "BRA" and ins.target is not None and index_at.get(ins.target, index) < index
-    ]
-    most, start, end = max(loops, default=(0, 0, 0), key=lambda loop: (loop[0], loop[1]))
-    if not most:
-        raise UnsupportedError(f"{name} has no loop with an FFMA in it: there is none to schedule")
-    for index, ins in enumerate(code):
-        inside = start <= index < end - 1
-        if inside and ins.opcode in ("BRA", "EXIT", "BRX", "JMP", "JMX", "CALL", "RET", "BSSY", "BSYNC"):
-            raise UnsupportedError(
-                f"{ins.mnemonic} at {ins.address:#x} is inside the main loop of {name}: the loop "
-                "must be one basic block"
-            )
-        if ins.opcode in ("BRX", "JMX", "CALL", "RET"):
+        if ins.opcode in _ELSEWHERE:
             raise UnsupportedError(
                 f"{ins.mnemonic} at {ins.address:#x}: where {name} goes from there is not known, so "
                 "what its registers hold is not either"
             )
-        target = index_at.get(-1 if ins.target is None else ins.target, -1)
-        if index != end - 1 and ins.opcode == "BRA" and start <= target < end:
+    target = [index_at.get(-1 if ins.target is None else ins.target, -1) for ins in code]
+    ways = [index for index, ins in enumerate(code) if ins.opcode in _WAYS]
+    most, start, end = 0, 0, 0
+    for before, index in pairwise([-1, *ways]):
+        first = target[index]
+        if code[index].opcode == "BRA" and before < first < index:
+            count = sum(ins.opcode == "FFMA" for ins in code[first:index])
+            if count > most:
+                most, start, end = count, first, index + 1
+    if not most:
+        raise UnsupportedError(f"{name} has no loop of one basic block with an FFMA in it")
+    for index in ways:
+        if index != end - 1 and start <= target[index] < end:
             raise UnsupportedError(
-                f"the jump at {ins.address:#x} goes into the main loop of {name}: it must be "
-                "entered from the instruction before it"
+                f"the jump at {code[index].address:#x} goes into the main loop of {name}: it must "
+                "be entered from the instruction before it"
             )
     return start, end

@@ -15,18 +15,28 @@ from tilewright.toolchain.schedule.code import Code, Line
 from tilewright.toolchain.schedule.encode import LONGEST_STALL, Encoded
 from tilewright.toolchain.schedule.operands import FIXED, Operands, never_runs
 
-# No fixed latency is as long. The longest distance that ptxas is seen to keep on sm_90 is 13, from
-# ISETP to the instruction that it guards.
+# Longer than any fixed latency, for pairs that ptxas does not have closer; and, by the kind of
+# register, as long as the longest that it is seen to keep on sm_90 with nothing else to wait for:
+# 7 cycles from an operation on general registers, 13 from a comparison to what it guards, 11
+# within the uniform datapath.
 ENOUGH = 24
+_LONGEST = {"R": 8, "P": 13, "UP": 13}
 # From one FFMA to another that adds to its result. Source: Jia et al., arXiv 1804.06826, table of
 # latencies; ptxas keeps the same on sm_90 (a test compiles a chain).
 FFMA_LATENCY = 4
 # From an instruction that takes a scoreboard to one that waits for it: ptxas keeps 5 after an LDS.
 BOARD_LATENCY = 5
 
-_MEMORY = "memory"  # stands for what barriers, waits and accesses of shared memory order
-_ORDERING = frozenset({"BAR", "DEPBAR", "LDGDEPBAR"})
-_ACCESSES = frozenset({"LDS", "LDGSTS"})
+# Stand for what barriers and waits order: accesses of shared memory, and copies to it.
+_MEMORY, _COPIES = "memory", "copies"
+_TOUCHES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # opcode: reads, writes
+    "BAR": ((_MEMORY,), (_MEMORY,)),
+    "DEPBAR": ((_MEMORY, _COPIES), (_MEMORY,)),
+    "LDGDEPBAR": ((), (_COPIES,)),
+    "LDGSTS": ((_MEMORY, _COPIES), ()),
+    "LDS": ((_MEMORY,), ()),
+}
+_JUMPS = frozenset({"BRA", "EXIT", "RET", "BSYNC"})
 
 Pair = tuple[str, str, str, str]  # relation, first and second instruction, kind of register
 
@@ -45,12 +55,9 @@ def event(line: Line, ops: Operands | None = None) -> Event:
     """Return the event of an instruction, with these operands if it has got others."""
     ops = ops or line.ops
     opcode = line.ins.opcode
-    reads, writes = ops.reads, ops.writes
-    if opcode in _ORDERING:
-        reads, writes = (*reads, _MEMORY), (*writes, _MEMORY)
-    elif opcode in _ACCESSES and not never_runs(line.ins):
-        reads = (*reads, _MEMORY)
-    fixed = opcode in FIXED or opcode in _ORDERING
+    also = _TOUCHES.get(opcode, ((), ())) if not never_runs(line.ins) else ((), ())
+    reads, writes = (*ops.reads, *also[0]), (*ops.writes, *also[1])
+    fixed = opcode in FIXED or bool(also[1])
     return Event(line.ins.mnemonic, fixed, ops.predicate, reads, writes)
 
 
@@ -107,17 +114,22 @@ def shortest(turns: Iterable[Sequence[tuple[Event, int]]], *, start: int = 0) ->
     return found
 
 
+def before_loop(code: Code) -> Sequence[Line]:
+    """Return instructions before the loop: those whose results may still be on their way there."""
+    return code.lines[max(code.start - ENOUGH, 0) : code.start]
+
+
 def run_of(lines: Iterable[Line]) -> list[tuple[Event, int]]:
     """Return the instructions with the stall counts that they have."""
     return [(event(line), line.control.stall) for line in lines]
 
 
 def required(code: Code) -> dict[Pair, int]:
-    """Return the distances that ptxas keeps in a kernel: in straight runs, and around its loop."""
+    """Return the distances that ptxas keeps in a kernel: down its code, and around its loop."""
     runs: list[list[tuple[Event, int]]] = [[]]
     for line in code.lines:
         runs[-1].append((event(line), line.control.stall))
-        if line.ins.opcode in ("BRA", "EXIT", "BSYNC"):
+        if line.ins.opcode in _JUMPS and line.ins.predicate is None:
             runs.append([])
     own = run_of(code.loop)
     found = shortest([*runs, own + own])
@@ -128,27 +140,26 @@ def need(pair: Pair, kept: Mapping[Pair, int]) -> int:
     """Return the cycles that a pair needs at least."""
     if pair[1:3] == ("FFMA", "FFMA"):
         return FFMA_LATENCY
-    return kept.get(pair, ENOUGH)
+    within = _LONGEST["UP"] if pair[2].startswith("U") else ENOUGH
+    return min(kept.get(pair, ENOUGH), _LONGEST.get(pair[3], within))
 
 
-def settle(entry: Sequence[tuple[Event, int]], turn: Sequence[tuple[Event, Encoded]],
+def settle(entry: Sequence[tuple[Event, Encoded]], turn: Sequence[tuple[Event, Encoded]],
            kept: Mapping[Pair, int]) -> None:  # fmt: skip
-    """Raise the stall counts of a turn until every pair is far enough apart, around it and from
-    the code before it.
+    """Raise the stall counts of a turn until every pair is far enough apart, around it too.
+
+    The last instruction before the loop, the last of `entry`, is stalled for what comes from there.
 
     Raises:
         UnsupportedError: a distance that stall counts cannot make.
     """
+    run = [*entry, *turn, *turn]
     changed = True
     while changed:
         changed = False
         clock, time = Clock(), 0
         boards: dict[int, tuple[int, int]] = {}
-        for number, (now, stall) in enumerate(entry, -len(entry)):
-            clock.take(now, time, number)
-            time += max(stall, 1)
-        for number in range(2 * len(turn)):
-            now, encoded = turn[number % len(turn)]
+        for number, (now, encoded) in enumerate(run):
             lacks = [
                 (since + need(pair, kept) - time, first) for pair, since, first in clock.pairs(now)
             ]
@@ -158,27 +169,23 @@ def settle(entry: Sequence[tuple[Event, int]], turn: Sequence[tuple[Event, Encod
                 if encoded.wait >> board & 1
             ]
             lack, first = max(lacks, default=(0, 0))
-            if lack > 0:
+            if lack > 0 and number >= len(entry):
                 changed = True
-                _delay(turn, number, first, lack)
+                outside = [len(entry) - 1] if first < len(entry) else []
+                _delay(run, [*outside, *range(number - 1, max(first, len(entry)) - 1, -1)], lack)
                 time += lack
             clock.take(now, time, number)
             boards |= {b: (time, number) for b in (encoded.write_board, encoded.read_board)}
-            time += encoded.stall
+            time += max(encoded.stall, 1)
 
 
-def _delay(turn: Sequence[tuple[Event, Encoded]], number: int, first: int, lack: int) -> None:
-    """Stall instructions before this one, back to the one that it must keep away from."""
-    for before in range(number - 1, max(first, -1) - 1, -1):
-        if before < 0:
-            break
-        encoded = turn[before % len(turn)][1]
+def _delay(run: Sequence[tuple[Event, Encoded]], places: Iterable[int], lack: int) -> None:
+    """Stall instructions at some of these places, the first ones rather, for so many cycles."""
+    for place in places:
+        encoded = run[place][1]
         more = min(lack, LONGEST_STALL - encoded.stall)
         encoded.stall += more
         lack -= more
         if not lack:
             return
-    raise UnsupportedError(
-        f"{turn[number % len(turn)][0].name} cannot be kept {lack} cycles further from what it "
-        "depends on"
-    )
+    raise UnsupportedError("no stall counts keep the loop's instructions far enough apart")

@@ -8,13 +8,14 @@ from dataclasses import replace
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.schedule.boards import BOARDS, InFlight, counted
 from tilewright.toolchain.schedule.code import Code, Line
-from tilewright.toolchain.schedule.distances import Event, event, required, run_of, settle
+from tilewright.toolchain.schedule.distances import Event, Pair, before_loop, event, settle
 from tilewright.toolchain.schedule.encode import (
     NO_BOARD,
     RESULT,
     SLOT_A,
     SLOT_B,
     SLOT_C,
+    YIELD,
     Encoded,
     bits,
     with_bits,
@@ -26,12 +27,11 @@ from tilewright.toolchain.schedule.place import Item, ordered_loads
 from tilewright.toolchain.schedule.registers import Registers, renamed
 from tilewright.toolchain.schedule.style import Style
 
-_ENTRY = 64  # instructions before the loop whose results may still be on their way
-
 
 def emitted(code: Code, loop: MainLoop, registers: Registers, items: Sequence[Item],
-            steps: Sequence[Sequence[Product]], style: Style) -> list[Encoded]:  # fmt: skip
-    """Return the turn's instructions, encoded, as many as it had.
+            steps: Sequence[Sequence[Product]], style: Style,
+            distances: Mapping[Pair, int]) -> list[Encoded]:  # fmt: skip
+    """Return the instruction before the loop, then the turn's, as many as it had, encoded.
 
     Raises:
         UnsupportedError: too few scoreboards, or an instruction that needs one of its own.
@@ -50,9 +50,21 @@ def emitted(code: Code, loop: MainLoop, registers: Registers, items: Sequence[It
             turn.append(_other(lines[item], registers, copies))
     _mark_reuse(items, turn, lines, style)
     _wait(turn, sum(1 << board for board in range(BOARDS) if board not in groups))
-    kept = required(code)
-    settle(run_of(code.lines[max(code.start - _ENTRY, 0) : code.start]), turn, kept)
-    return [encoded for _, encoded in turn]
+    entry = [(event(line), _as_it_is(line)) for line in before_loop(code)]
+    settle(entry, turn, distances)
+    return [entry[-1][1], *(encoded for _, encoded in turn)]
+
+
+def _as_it_is(line: Line) -> Encoded:
+    control = line.control
+    return Encoded(
+        word=line.word,
+        stall=control.stall,
+        wait=control.wait,
+        write_board=NO_BOARD if control.write_barrier is None else control.write_barrier,
+        read_board=NO_BOARD if control.read_barrier is None else control.read_barrier,
+        reuse=control.reuse,
+    )
 
 
 def _boards(
@@ -85,7 +97,7 @@ def _multiply_add(
     chain = f"R{product.chain}"
     return (
         Event("FFMA", True, None, (f"R{a}", f"R{b}", chain), (chain,)),
-        Encoded(word=with_bits(word, 109, 1, 1)),
+        Encoded(word=with_bits(word, *YIELD, 1)),
     )
 
 

@@ -22,6 +22,10 @@ REGISTER_BITS = 8
 NO_REGISTER = 255
 # Bits 9 to 11 say what the operand at bit 32 is: a register in form 1 alone.
 FORM, FORM_BITS, REGISTER_FORM = 9, 3, 1
+# Fields of control: first bit and width.
+STALL, YIELD, WRITE_BOARD, READ_BOARD, WAIT, REUSE = (
+    (105, 4), (109, 1), (110, 3), (113, 3), (116, 6), (122, 4)
+)  # fmt: skip
 NO_BOARD = 7
 LONGEST_STALL = 15
 _LONGEST_WITHOUT_YIELD = 11  # beyond, ptxas lets the warp yield
@@ -42,6 +46,11 @@ def with_register(word: int, field: int, register: int) -> int:
     return with_bits(word, field, REGISTER_BITS, register)
 
 
+def with_control(word: int, control: int) -> int:
+    """Return the instruction with all of its control fields replaced."""
+    return with_bits(word, STALL[0], REUSE[0] + REUSE[1] - STALL[0], control)
+
+
 @dataclass(slots=True, kw_only=True)
 class Encoded:
     """An instruction and the control fields that it will have; see `control.Control`."""
@@ -55,13 +64,13 @@ class Encoded:
 
     def to_bytes(self) -> bytes:
         """Return the 16 bytes of it."""
-        word = with_bits(self.word, 105, 4, self.stall)
+        word = with_bits(self.word, *STALL, self.stall)
         if self.stall > _LONGEST_WITHOUT_YIELD:
-            word = with_bits(word, 109, 1, 0)
-        word = with_bits(word, 110, 3, self.write_board)
-        word = with_bits(word, 113, 3, self.read_board)
-        word = with_bits(word, 116, 6, self.wait)
-        return with_bits(word, 122, 4, self.reuse).to_bytes(INSTRUCTION_BYTES, "little")
+            word = with_bits(word, *YIELD, 0)
+        word = with_bits(word, *WRITE_BOARD, self.write_board)
+        word = with_bits(word, *READ_BOARD, self.read_board)
+        word = with_bits(word, *WAIT, self.wait)
+        return with_bits(word, *REUSE, self.reuse).to_bytes(INSTRUCTION_BYTES, "little")
 
 
 def with_code(

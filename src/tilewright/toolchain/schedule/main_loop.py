@@ -11,13 +11,14 @@ from tilewright.gpus.occupancy import most_registers
 from tilewright.toolchain.artifact import Artifact
 from tilewright.toolchain.resources import Resources, resources
 from tilewright.toolchain.schedule.banks import Reads, cycles, reads_of
-from tilewright.toolchain.schedule.code import Line, read_code
+from tilewright.toolchain.schedule.code import Line, read_code, with_loop_of
+from tilewright.toolchain.schedule.distances import required
 from tilewright.toolchain.schedule.emit import emitted
 from tilewright.toolchain.schedule.encode import with_code
 from tilewright.toolchain.schedule.loop import take_apart
 from tilewright.toolchain.schedule.order import ordered
 from tilewright.toolchain.schedule.place import placed
-from tilewright.toolchain.schedule.proof import prove
+from tilewright.toolchain.schedule.proof import check_change, check_code
 from tilewright.toolchain.schedule.registers import assign
 from tilewright.toolchain.schedule.style import BEST, Style
 
@@ -31,8 +32,8 @@ _GPU_OF = {"sm_90": "H200"}
 class Report:
     """What scheduling a loop has changed. Units: instructions, cycles and registers of a thread.
 
-    Cycles are those of a turn by the static model of the register banks (`banks.py`): one warp
-    alone that never waits for memory.
+    Cycles are those of a turn by its stall counts and the static model of the register banks
+    (`banks.py`): one warp alone that never waits for memory.
     """
 
     ffmas: int
@@ -71,17 +72,21 @@ def schedule_main_loop(artifact: Artifact, style: Style = BEST) -> Scheduled:
     taken = resources(artifact)
     registers = assign(code, loop, _limit(artifact.arch, taken))
     steps = ordered(loop, registers, style)
-    encoded = emitted(code, loop, registers, placed(loop, steps, style), steps, style)
+    distances = required(code)
+    items = placed(loop, steps, style)
+    encoded = emitted(code, loop, registers, items, steps, style, distances)
     count = max(taken.registers, registers.highest + 1)
-    result = with_code(artifact, code.loop[0].ins.address, encoded, count)
-    prove(artifact, result)
+    result = with_code(artifact, code.lines[code.start - 1].ins.address, encoded, count)
+    after = with_loop_of(code, result)
+    check_change(artifact, result, code, after)
+    check_code(code, after, count, distances)
     return Scheduled(
         artifact=result,
         report=Report(
             ffmas=sum(len(step) for step in steps),
-            instructions=len(encoded),
+            instructions=len(code.loop),
             cycles_before=turn_cycles(code.loop),
-            cycles_after=turn_cycles(read_code(result).loop),
+            cycles_after=turn_cycles(after.loop),
             registers_before=taken.registers,
             registers_after=count,
         ),
@@ -102,7 +107,7 @@ def turn_cycles(loop: Sequence[Line]) -> int:
     return cycles(_reads(loop))
 
 
-def _reads(loop: Sequence[Line]) -> Iterator[Reads]:
+def _reads(loop: Sequence[Line]) -> Iterator[tuple[Reads, int]]:
     kept: dict[int, str] = {}
     for line in loop:
         if line.ins.opcode == "FFMA":
@@ -111,4 +116,4 @@ def _reads(loop: Sequence[Line]) -> Iterator[Reads]:
             kept = {n: r for n, r in enumerate(slots) if line.control.reuse >> n & 1}
         else:
             new = [r for r in line.ops.reads if r[0] == "R"]
-        yield reads_of(int(register[1:]) for register in new)
+        yield reads_of(int(register[1:]) for register in new), line.control.stall

@@ -9,6 +9,7 @@ those of the listings of sm_90 that the tests read.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,16 +94,16 @@ def operands(instruction: SassInstruction) -> Operands:
     for number, operand in enumerate(instruction.operands):
         found = writes if number < results else reads
         width = _width(instruction, number, results) if known else _LARGEST
-        for kind, first, pair in _REGISTER.findall(operand):
-            words = 1 if kind.endswith("P") else max(width if not pair else 1, 2 if pair else 1)
-            found.extend(f"{kind}{n}" for n in range(int(first), int(first) + words))
+        marked, registers, extra = _parsed(operand)
+        for kind, first, pair in registers:
+            words = 1 if kind[-1] == "P" else 2 if pair else width
+            found.extend(f"{kind}{n}" for n in range(first, first + words))
             if kind == "R":
                 named.append(f"R{first}")
                 if words > 1:
                     wide.append(f"R{first}")
-        # A descriptor is a pair of uniform registers.
-        found.extend(f"UR{int(first) + 1}" for first in _DESCRIPTOR.findall(operand))
-        text.append(_REGISTER.sub(r"\1#\3", operand))
+        found.extend(extra)
+        text.append(marked)
     guard = (instruction.predicate or "").removeprefix("!")
     text[0] = _REGISTER.sub(r"\1#", text[0])
     return Operands(
@@ -113,6 +114,17 @@ def operands(instruction: SassInstruction) -> Operands:
         named=tuple(named),
         wide=tuple(wide),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _parsed(operand: str) -> tuple[str, tuple[tuple[str, int, bool], ...], tuple[str, ...]]:
+    """Return an operand's text with marks, its registers (kind, number, pair), and those unnamed.
+
+    A descriptor is a pair of uniform registers, of which the text names the first.
+    """
+    registers = tuple((k, int(n), bool(pair)) for k, n, pair in _REGISTER.findall(operand))
+    extra = tuple(f"UR{int(first) + 1}" for first in _DESCRIPTOR.findall(operand))
+    return _REGISTER.sub(r"\1#\3", operand), registers, extra
 
 
 def _results(instruction: SassInstruction) -> int:
@@ -146,8 +158,10 @@ def _width(instruction: SassInstruction, number: int, results: int) -> int:
         return 2 if "WIDE" in modifiers or "F64" in modifiers else words
     if instruction.opcode in STORES or instruction.opcode.startswith("ATOM"):
         return words
-    last = max(
-        (n for n, text in enumerate(instruction.operands) if not _PREDICATE.fullmatch(text)),
-        default=number,
-    )
-    return 2 if "F64" in modifiers or ("WIDE" in modifiers and number == last) else 1
+    if "F64" in modifiers:
+        return 2
+    if "WIDE" not in modifiers:
+        return 1
+    # The addend of a wide product, which comes last, but for a carry.
+    operands = instruction.operands
+    return 2 if number == max(n for n, o in enumerate(operands) if not _PREDICATE.fullmatch(o)) else 1

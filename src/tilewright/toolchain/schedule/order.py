@@ -42,7 +42,7 @@ def ordered(loop: MainLoop, registers: Registers, style: Style) -> list[list[Pro
     cells = rows(grid)
     if style.order == "balanced":
         ways = (cells, columns(grid), balanced(grid))
-        cells = min(ways, key=lambda way: cycles(reads_along(way, grid)))
+        cells = min(ways, key=lambda way: cycles((each, 1) for each in reads_along(way, grid)))
     result = []
     for number, step in enumerate(loop.steps):
         table = {cell[product.chain]: product for product in step}

@@ -120,15 +120,14 @@ def _bounds(loop: MainLoop, index: int, loads: Mapping[int, int]) -> tuple[int, 
 
 def _fill(wanted: dict[int, float], count: int, whole: int, style: Style) -> None:
     """Spread what has no position yet between what has."""
-    fixed = sorted(wanted)
-    for before, after in pairwise([-1, *fixed, count]):
-        start = wanted.get(before, style.first_load)
+    for before, after in pairwise([-1, *sorted(wanted), count]):
+        start = wanted[before] + style.other_gap if before >= 0 else style.first_other
         end = wanted.get(after, whole)
-        _spread(range(before + 1, after), wanted, start, end, style.other_gap)
+        _spread(range(before + 1, after), wanted, min(start, end), end, style.other_gap)
 
 
 def _spread(run: range, wanted: dict[int, float], start: float, end: float, gap: int) -> None:
     """Put a run of instructions from `start` on, `gap` apart, closer if the end comes first."""
-    step = min(gap, (end - start) / (len(run) + 1)) if run else 0
+    step = min(gap, (end - start) / len(run)) if run else 0
     for n, each in enumerate(run):
         wanted[each] = start + n * step

@@ -10,7 +10,7 @@ said of every way through the new loop, moreover, that no result is used before 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -20,20 +20,21 @@ from tilewright.toolchain.control import INSTRUCTION_BYTES
 from tilewright.toolchain.elf import elf_sections
 from tilewright.toolchain.resources import resources
 from tilewright.toolchain.schedule.boards import BOARDS, InFlight, counted
-from tilewright.toolchain.schedule.code import Code, Line, read_code
+from tilewright.toolchain.schedule.code import Code, Line, read_code, with_loop_of
 from tilewright.toolchain.schedule.distances import (
     BOARD_LATENCY,
+    Pair,
+    before_loop,
     event,
     need,
     required,
     run_of,
     shortest,
 )
-from tilewright.toolchain.schedule.encode import register_counts
+from tilewright.toolchain.schedule.encode import STALL, YIELD, register_counts, with_bits, with_control
 from tilewright.toolchain.schedule.liveness import live_around
 from tilewright.toolchain.schedule.operands import CONTROL, FIXED, never_runs
 
-_ENTRY = 64  # instructions before the loop whose results may still be on their way
 _LEAST_EXIT = 6  # cycles from the last result of an FFMA to what follows the loop
 
 
@@ -43,13 +44,23 @@ def prove(before: Artifact, after: Artifact) -> None:
     Raises:
         UnsupportedError: the step of the proof that fails.
     """
-    old, new = read_code(before), read_code(after)
-    if (old.start, old.end) != (new.start, new.end):
-        raise _failure("the loops have other places")
-    _same_elsewhere(before, after, old)
+    old = read_code(before)
+    new = with_loop_of(old, after)
+    check_change(before, after, old, new)
+    check_code(old, new, resources(after).registers, required(old))
+
+
+def check_code(old: Code, new: Code, registers: int, distances: Mapping[Pair, int]) -> None:
+    """Show that the loop of `new` computes what that of `old` does, with so many registers.
+
+    Raises:
+        UnsupportedError: the step of the proof that fails.
+    """
+    if len(old.lines) != len(new.lines):
+        raise _failure("the loops have other lengths")
     _same_values(old, new)
-    _registers_declared(new, resources(after).registers)
-    _far_enough(old, new)
+    _registers_declared(new, registers)
+    _far_enough(old, new, distances)
     _waited_for(old, new)
     _reused_unchanged(new)
 
@@ -58,15 +69,28 @@ def _failure(what: str) -> UnsupportedError:
     return UnsupportedError(f"the schedule is not proved to be right: {what}")
 
 
-def _same_elsewhere(before: Artifact, after: Artifact, code: Code) -> None:
-    """Of the file, only the loop's instructions and the register count may differ."""
+def check_change(before: Artifact, after: Artifact, code: Code, new: Code) -> None:
+    """Of the file, only the loop and the register count may differ, and one stall count.
+
+    That is the one of the instruction before the loop, which may be longer.
+
+    Raises:
+        UnsupportedError: anything else has changed.
+    """
+    one, two = code.lines[code.start - 1], new.lines[new.start - 1]
+    if (
+        with_bits(with_bits(one.word ^ two.word, *STALL, 0), *YIELD, 0)
+        or two.control.stall < one.control.stall
+    ):
+        raise _failure("the instruction before the loop has changed in more than a longer stall")
     text = elf_sections(before.cubin)[f".text.{before.symbol}"].offset
     spans = [(text + code.loop[0].ins.address, len(code.loop) * INSTRUCTION_BYTES)]
+    spans.append((text + code.lines[code.start - 1].ins.address, INSTRUCTION_BYTES))
     spans += [(at, 4) for at in register_counts(before)]
-    one, two = bytearray(before.cubin), bytearray(after.cubin)
+    here, there = bytearray(before.cubin), bytearray(after.cubin)
     for at, size in spans:
-        one[at : at + size] = two[at : at + size] = bytes(size)
-    if one != two:
+        here[at : at + size] = there[at : at + size] = bytes(size)
+    if here != there:
         raise _failure("the file differs outside the loop")
     if resources(after).registers < resources(before).registers:
         raise _failure("it declares fewer registers")
@@ -146,7 +170,9 @@ class _Turn:
         elif opcode == "LDS" and not never_runs(line.ins):
             self._load(line, reads)
         elif opcode in CONTROL or opcode == "LDGSTS" or never_runs(line.ins):
-            self.effects.append((ops.template, (*condition[1:], *reads)))
+            # What has no register to rename has all of its bits but control.
+            label = f"{with_control(line.word, 0):x}" if opcode in CONTROL else ops.template
+            self.effects.append((label, (*condition[1:], *reads)))
             self.syncs += opcode in ("BAR", "DEPBAR")
             self.copies += opcode == "LDGSTS"
         elif opcode in FIXED:
@@ -217,10 +243,9 @@ def _registers_declared(code: Code, count: int) -> None:
                 raise _failure(f"{line}: the kernel declares {count} registers")
 
 
-def _far_enough(old: Code, new: Code) -> None:
+def _far_enough(old: Code, new: Code, kept: Mapping[Pair, int]) -> None:
     """Fixed latencies: no pair is closer than ptxas has such a pair in this kernel."""
-    kept = required(old)
-    entry = run_of(new.lines[max(new.start - _ENTRY, 0) : new.start])
+    entry = run_of(before_loop(new))
     turn = run_of(new.loop)
     found = shortest([turn + turn])
     for pair, distance in shortest([entry + turn], start=len(entry)).items():

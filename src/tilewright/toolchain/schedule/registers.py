@@ -28,6 +28,7 @@ from tilewright.toolchain.schedule.encode import (
 from tilewright.toolchain.schedule.liveness import live_around
 from tilewright.toolchain.schedule.loop import QUAD, MainLoop, Word
 
+_STACK = 1  # R1 is the stack pointer, used or not
 _PREDICATE_RESULT = ("SETP", "PLOP3")  # the field of the result holds no register of theirs
 
 
@@ -66,8 +67,12 @@ def assign(code: Code, loop: MainLoop, limit: int) -> Registers:
         raise UnsupportedError(f"R{clash[0]} is an accumulator and a fragment of the first step")
     address = _numbers(name for load in loop.loads for name in loop.lines[load.index].ops.reads)
     named = _numbers(name for line in others for name in (*line.ops.reads, *line.ops.writes))
+    # A temporary that is half of a pair stays with a half that stays.
+    wide = _numbers(name for line in others for name in line.ops.wide)
+    halves = {(r, r + 1) for r in wide} | {(r + 1, r) for r in wide}
+    kept |= {r for r, other in halves if other in kept} - fragments - loop.chains
     temporary = (named | address) - kept
-    free = set(range(limit)) - kept - loop.chains - fragments
+    free = set(range(limit)) - {_STACK} - kept - loop.chains - fragments
     quads = dict(first)
     pools = {0: list(first.values()), 1: _spare_quads(loop, free, written | named)}
     for step in range(1, len(loop.steps)):

@@ -12,8 +12,8 @@ class Style:
 
     `order` of the FFMAs: "balanced" keeps the two register banks equally busy, "rows" is a plain
     snake along B. `first_load` stands before the first load of the next step's fragments,
-    `load_gap` between two of them; `barrier` FFMAs before the last step comes the barrier;
-    `other_gap` lies between two instructions of the rest, `copy_gap` between two of the copies.
+    `load_gap` between two of them; `barrier` FFMAs before the last step comes the barrier; the
+    rest starts at `first_other` with `other_gap` between two, `copy_gap` between two of the copies.
     A step that is too short for these has them closer. `across` says which inserted
     instructions a kept operand outlives: none, shared-memory loads, or all.
     """
@@ -22,6 +22,7 @@ class Style:
     first_load: int = 2
     load_gap: int = 12
     barrier: int = 30
+    first_other: int = 6
     other_gap: int = 9
     copy_gap: int = 5
     across: Literal["none", "loads", "all"] = "all"
