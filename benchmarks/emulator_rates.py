@@ -254,7 +254,7 @@ def measure_rates() -> list[Rate]:
         tile = rung.tile_for(GPU.name)
         artifact, launch = _compiled(name), rung.launch(problem, tile)
         c = zero.copy()
-        args = rung.arguments(problem, a, b, c)
+        args = (*rung.arguments(problem, a, b, c), *rung.workspace(problem, tile))
         run(artifact, launch, args, workers=1)
         found = check(problem, a, b, zero, c)
         if not found.ok:

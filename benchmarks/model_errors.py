@@ -89,8 +89,8 @@ def predict(case: Case) -> Estimate:
     problem = Problem(m=case.size, n=case.size, k=case.size, alpha=0.5, beta=0.5)
     tile = Tile.from_json(case.tile)
     profile = profile_rung(chosen, problem, on, tile)
-    artifact, launch, args = rung_launch(chosen, problem, on, tile)
-    return estimate_launch(artifact, launch, args, profile, on)
+    artifact, _, args = rung_launch(chosen, problem, on, tile)
+    return estimate_launch(artifact, profile.launch, args, profile, on)
 
 
 def judge(case: Case) -> Judged:

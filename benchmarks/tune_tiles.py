@@ -240,7 +240,8 @@ def is_right(rung: Rung, artifact: Artifact, tile: Tile) -> bool:
     """Verify a kernel on the ragged problem, every element against float64."""
     a, b, c0 = ragged_operands()
     c = c0.copy()
-    run(artifact, rung.launch(RAGGED, tile), rung.arguments(RAGGED, a, b, c))
+    args = (*rung.arguments(RAGGED, a, b, c), *rung.workspace(RAGGED, tile))
+    run(artifact, rung.launch(RAGGED, tile), args)
     return check(RAGGED, a, b, c0, c).ok
 
 

@@ -60,7 +60,8 @@ class RungCase:
     def arguments(self) -> list[Argument]:
         """Return the arguments: A and B shared between cases of one size, C fresh."""
         a, b, c = _operands(self.size)
-        return list(self.rung.arguments(self.problem, a, b, c.copy()))
+        args = self.rung.arguments(self.problem, a, b, c.copy())
+        return [*args, *self.rung.workspace(self.problem, self.tile)]
 
     def to_json(self) -> dict[str, object]:
         """Return what `from_json` takes."""

@@ -27,4 +27,10 @@ OTHER_TILES = (
         Tile(bm=128, bn=64, bk=8, tm=4, tn=4, pad=4, wm=64, wn=32, wniter=2),
     ),
     ("08_warptiled", Tile(bm=192, bn=48, bk=24, tm=4, tn=4, pad=4, wm=64, wn=48, wniter=3)),
+    ("09_pipelined", Tile(bm=64, bn=64, bk=8, tm=4, tn=4, pad=8, wm=32, wn=32, stages=2)),
+    ("09_pipelined", Tile(bm=96, bn=96, bk=8, tm=8, tn=4, pad=8, wm=96, wn=32, stages=3)),
+    (
+        "10_persistent",
+        Tile(bm=64, bn=64, bk=8, tm=4, tn=4, pad=8, wm=64, wn=16, stages=2, workers=3),
+    ),
 )

@@ -32,8 +32,8 @@ def compiled(name: str, arch: str) -> Artifact:
 
 
 def test_the_ladder_is_the_published_one() -> None:
-    # The table of design: rung, idea, GFLOP/s on an RTX A6000.
-    assert [(r.name, r.idea, r.published_gflops["RTX A6000"]) for r in RUNGS.values()] == [
+    # The table of design: rung, idea, GFLOP/s on an RTX A6000. Nobody has published 09 and 10.
+    assert [(r.name, r.idea, r.published_gflops.get("RTX A6000")) for r in RUNGS.values()] == [
         ("01_naive", "one thread, one output", 309.0),
         ("02_coalesced", "consecutive threads, consecutive addresses", 1986.5),
         ("03_shared_tile", "stage tiles of A and B on chip", 2980.3),
@@ -42,6 +42,8 @@ def test_the_ladder_is_the_published_one() -> None:
         ("06_vectorized", "128-bit memory instructions", 18237.3),
         ("07_autotuned", "tile sizes by search", 19721.0),
         ("08_warptiled", "tiles a warp", 21779.3),
+        ("09_pipelined", "copies ahead of the arithmetic", None),
+        ("10_persistent", "blocks stay, tiles are shared evenly", None),
     ]
     assert list(RUNGS) == [r.name for r in RUNGS.values()]
     assert PUBLISHED_CUBLAS_GFLOPS["RTX A6000"] == 23249.6
@@ -52,7 +54,7 @@ def test_a_rung_goes_by_each_of_its_names(name: str) -> None:
     assert rung(name) is RUNGS["05_register_2d"]
 
 
-@pytest.mark.parametrize("name", ["5", "", "2d", "05_register_1d", "09_pipelined"])
+@pytest.mark.parametrize("name", ["5", "", "2d", "05_register_1d", "11_tensor"])
 def test_an_unknown_rung_lists_the_known(name: str) -> None:
     with pytest.raises(UnknownNameError, match="known: 01_naive, 02_coalesced"):
         rung(name)
@@ -89,7 +91,7 @@ def test_every_choice_is_a_legal_tile_of_a_rung_with_a_source() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "m", "n", "grid", "block"),
+    ("name", "m", "n", "grid", "block"),  # k = 1
     [
         ("01", 4092, 4092, (128, 128, 1), 1024),  # 4092 = 127 * 32 + 28
         ("02", 1, 33, (2, 1, 1), 1024),
@@ -103,12 +105,18 @@ def test_every_choice_is_a_legal_tile_of_a_rung_with_a_source() -> None:
         # 2^31 - 1 rows are 67108864 rows of tiles: 1025 times 65473 cover them, 65472 would not.
         ("01", 2**31 - 1, 5, (1, 65473, 1025), 1024),
         ("05", 5, 2**31 - 1, (16777216, 1, 1), 256),
+        ("09", 129, 257, (2, 2, 1), 256),
+        # 132 blocks share 16 * 32 tiles; 2 * 2 tiles of one step each are shared by four.
+        ("10", 4096, 4096, (132, 1, 1), 256),
+        ("10", 129, 257, (4, 1, 1), 256),
     ],
 )
 def test_launch(name: str, m: int, n: int, grid: tuple[int, int, int], block: int) -> None:
     each = rung(name)
     launch = each.launch(Problem(m=m, n=n, k=1), each.default)
-    assert (launch.grid, launch.block, launch.shared_bytes) == (grid, (block, 1, 1), 0)
+    assert (launch.grid, launch.block) == (grid, (block, 1, 1))
+    # Four stages of 8 rows of 128 + 8 and 256 floats, or nothing but what is static.
+    assert launch.shared_bytes == (4 * 4 * 8 * 392 if name in ("09", "10") else 0)
 
 
 def test_launch_and_expression_refuse_a_tile_of_another_rung() -> None:
@@ -187,9 +195,11 @@ def test_each_rung_compiles_as_its_tile_says(name: str) -> None:
     taken = resources(artifact)
     assert artifact.log == ""
     assert taken.local_bytes == 0
-    assert taken.shared_bytes == tile.shared_bytes
+    # Dynamic where there are stages; 10 has a flag beside, and stages begin at a line.
+    static = 128 if tile.workers else 0
+    assert taken.shared_bytes <= static if tile.stages else taken.shared_bytes == tile.shared_bytes
     assert taken.max_threads == tile.threads
-    assert instructions(artifact.ptx) < 3000
+    assert instructions(artifact.ptx) < (4500 if tile.stages else 3000)  # 09: two main loops
 
 
 def instructions(ptx: str) -> int:
@@ -197,15 +207,23 @@ def instructions(ptx: str) -> int:
 
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "sm_90"])
-@pytest.mark.parametrize("name", ["01_naive", "05_register_2d", "08_warptiled"])
+@pytest.mark.parametrize("name", ["01_naive", "05_register_2d", "08_warptiled", "09_pipelined"])
 def test_every_architecture_compiles_without_spilling(name: str, arch: str) -> None:
     assert resources(compiled(name, arch)).local_bytes == 0
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_120"])
+def test_10_puts_two_numbers_of_a_segment_aside_at_most(arch: str) -> None:
+    """It holds 128 sums and reads as many beside, once a segment; no main loop spills."""
+    assert resources(compiled("10_persistent", arch)).local_bytes <= 8
 
 
 @pytest.mark.parametrize(
     ("name", "blocks_an_sm"),
     # What the reference kernels reach on an H200, by NCU: two blocks by registers up to 07, three.
-    [(n, 2) for n in RUNGS if n != "08_warptiled"] + [("08_warptiled", 3)],
+    # 09 and 10 are for one: 128 sums a thread and fragments twice.
+    [(n, 2) for n in RUNGS if n < "08"]
+    + [("08_warptiled", 3), ("09_pipelined", 1), ("10_persistent", 1)],
 )
 def test_registers_leave_room_for_as_many_blocks_as_the_reference(
     name: str, blocks_an_sm: int
@@ -244,6 +262,27 @@ def test_the_main_loop_is_unrolled_and_mostly_multiply_adds(name: str, share: fl
     assert loop.count("LDS.128") == (tile.tm + tile.tn) * steps / 4
 
 
+@pytest.mark.parametrize("name", ["09_pipelined", "10_persistent"])
+def test_the_pipelines_loop_has_one_wait_and_little_beside_multiply_adds(name: str) -> None:
+    """By hand: 8 k of 128 multiply-adds and 2 + 4 reads; 4 copies of A, 2 of B (8 by floats)."""
+    code = [i for i in machine_code(name) if i.predicate != "!PT"]  # those never run
+    index = {instruction.address: n for n, instruction in enumerate(code)}
+    loops = [
+        [instruction.mnemonic for instruction in code[index[end.target] : n + 1]]
+        for n, end in enumerate(code)
+        if end.opcode == "BRA" and end.target in index and end.target < end.address
+    ]
+    mains = [loop for loop in loops if loop.count("FFMA") == 1024 and len(loop) < 1160]
+    assert len(mains) == 2
+    for loop in mains:
+        assert loop.count("LDS.128") == 48
+        assert sum(i.startswith("BAR") for i in loop) == 1
+        assert sum(i.startswith("DEPBAR") for i in loop) == 1
+    copies = sorted(sum(i.startswith("LDGSTS") for i in loop) for loop in mains)
+    assert copies == [6, 12]
+    assert 1024 / min(map(len, mains)) > 0.91
+
+
 @pytest.mark.parametrize("name", ["05_register_2d", "06_vectorized", "08_warptiled"])
 def test_128_bit_instructions_come_in_with_06(name: str) -> None:
     found = {instruction.mnemonic for instruction in machine_code(name)}
@@ -264,7 +303,7 @@ def test_the_file_keeps_to_the_conventions(each: Rung) -> None:
     assert [header.count(part) for part in order] == [1] * 5
     assert sorted(order, key=header.index) == order
     sections = ["coordinates", "shared memory", "prologue", "main loop", "epilogue"]
-    found = re.findall(rf"^  // ({'|'.join(sections)})$", body, re.MULTILINE)
+    found = re.findall(rf"^ +// ({'|'.join(sections)})$", body, re.MULTILINE)
     assert found == [s for s in sections if s != "shared memory" or each.default.bk]
 
 
@@ -293,4 +332,6 @@ def test_a_rung_is_the_one_before_it_and_one_idea() -> None:
         lines = difflib.ndiff(code(before), code(after))
         changed[after.name] = sum(line[0] in "+-" for line in lines)
     assert changed["02_coalesced"] <= 4
+    # 09 turns the main loop inside out: what was a step's start is the end of the one before.
+    assert changed.pop("09_pipelined") <= 95, changed
     assert max(changed.values()) <= 60, changed

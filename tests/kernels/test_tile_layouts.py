@@ -1,6 +1,7 @@
 """The layouts of every rung and tile beside the kernels' index arithmetic, thread by thread.
 
-`spelt` repeats the expressions of ladder/*.cuh and lib/stage*.cuh, with loops for their loops.
+`spelt` repeats the expressions of ladder/*.cuh, lib/stage*.cuh, lib/tile_copy.cuh and lib/lanes.cuh
+with loops for their loops.
 """
 
 import doctest
@@ -29,10 +30,21 @@ def coordinates(each: Rung, t: Tile, tid: int) -> tuple[int, int]:
         case "register_2d" | "vectorized":
             return tid // (t.bn // t.tn) * t.tm, tid % (t.bn // t.tn) * t.tn
     warp, lane, warps_n, lanes_n = tid // 32, tid % 32, t.bn // t.wn, t.wn // t.wniter // t.tn
-    return (
-        warp // warps_n * t.wm + lane // lanes_n * t.tm,
-        warp % warps_n * t.wn + lane % lanes_n * t.tn,
-    )
+    lane_m, lane_n = divmod(lane, lanes_n)
+    if t.stages:
+        lane_m, lane_n = z_order(lane, 32 // lanes_n, lanes_n)
+    return warp // warps_n * t.wm + lane_m * t.tm, warp % warps_n * t.wn + lane_n * t.tn
+
+
+def z_order(lane: int, lanes_m: int, lanes_n: int) -> tuple[int, int]:
+    at_m, at_n, m, n = 0, 0, 1, 1
+    for bit in range(5):
+        is_set = lane >> bit & 1
+        if n < lanes_n and (n <= m or m == lanes_m):
+            at_n, n = at_n + is_set * n, n * 2
+        else:
+            at_m, m = at_m + is_set * m, m * 2
+    return at_m, at_n
 
 
 def offsets(t: Tile) -> tuple[list[int], list[int]]:
@@ -61,6 +73,39 @@ def spelt(each: Rung, t: Tile) -> tuple[dict, dict]:
             turns["A", "global", "load"].append([r * lda + k for r, _ in starts])
             turns["B", "global", "load"].append([k * ldb + c for _, c in starts])
         return turns, vectors
+    if t.stages:
+        copied(t, lda, ldb, turns, vectors)
+    else:
+        staged(t, v, lda, ldb, turns, vectors)
+    for k in range(t.bk):
+        for i in down[::v]:
+            place = [k * (t.bm + t.pad) + r + i if v > 1 else (r + i) * t.bk + k for r, _ in starts]
+            turns["A", "shared", "load"].append(place)
+        for j in right[::v]:
+            turns["B", "shared", "load"].append([k * t.bn + c + j for _, c in starts])
+    vectors |= {("A", "shared", "load"): v, ("B", "shared", "load"): v}
+    return turns, vectors
+
+
+def copied(t: Tile, lda: int, ldb: int, turns: dict, vectors: dict) -> None:
+    """As TileCopy<bm, bk, threads, true, 1> and <bn, bk, threads, false, 4> do."""
+    lines = [(tid // 4, tid % 4) for tid in range(t.threads)]
+    for i in range(0, t.bm, t.threads // 4):
+        for j in range(0, t.bk, 4):
+            turns["A", "global", "load"].append([(r + i) * lda + c + j for r, c in lines])
+            place = [(c + j) * (t.bm + t.pad) + r + i for r, c in lines]
+            turns["A", "shared", "store"].append(place)
+    lanes = min(t.bn // 4, t.threads)
+    lines = [(tid // lanes, tid % lanes * 4) for tid in range(t.threads)]
+    for i in range(0, t.bk, t.threads // lanes):
+        for j in range(0, t.bn, lanes * 4):
+            turns["B", "global", "load"].append([(r + i) * ldb + c + j for r, c in lines])
+            turns["B", "shared", "store"].append([(r + i) * t.bn + c + j for r, c in lines])
+    vectors |= {("B", "global", "load"): 4, ("B", "shared", "store"): 4}
+
+
+def staged(t: Tile, v: int, lda: int, ldb: int, turns: dict, vectors: dict) -> None:
+    """As StageA and StageB, or StageA4 and StageB4, do."""
     of_a, of_b = t.bk // v, t.bn // v
     stage_a = [(tid // of_a, tid % of_a * v) for tid in range(t.threads)]
     stage_b = [(tid // of_b, tid % of_b * v) for tid in range(t.threads)]
@@ -75,14 +120,7 @@ def spelt(each: Rung, t: Tile) -> tuple[dict, dict]:
     for i in range(0, t.bk, t.threads // of_b):
         turns["B", "global", "load"].append([(r + i) * ldb + c for r, c in stage_b])
         turns["B", "shared", "store"].append([(r + i) * t.bn + c for r, c in stage_b])
-    for k in range(t.bk):
-        for i in down[::v]:
-            place = [k * (t.bm + t.pad) + r + i if v > 1 else (r + i) * t.bk + k for r, _ in starts]
-            turns["A", "shared", "load"].append(place)
-        for j in right[::v]:
-            turns["B", "shared", "load"].append([k * t.bn + c + j for _, c in starts])
-    vectors |= dict.fromkeys(turns, v) | {("A", "shared", "store"): 1}
-    return turns, vectors
+    vectors |= {("A", "global", "load"): v, ("B", "global", "load"): v, ("B", "shared", "store"): v}
 
 
 @pytest.mark.parametrize(("name", "tile"), EVERY, ids=str)

@@ -29,7 +29,7 @@ def test_expression_names_every_field() -> None:
     tile = Tile(bm=128, bn=64, bk=8, tm=8, tn=4)
     assert tile.expression() == (
         "Tile{.bm=128,.bn=64,.bk=8,.tm=8,.tn=4,.pad=0,.wm=0,.wn=0,.wniter=1,.unroll=0,"
-        ".min_blocks=0,.stages=0,.kparts=1}"
+        ".min_blocks=0,.stages=0,.kparts=1,.workers=0}"
     )
 
 

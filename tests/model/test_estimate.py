@@ -53,6 +53,31 @@ def test_a_loop_takes_its_trips_whether_it_is_simulated_whole_or_not(trips: int)
     assert found.clock_hz == H200.boost_clock_hz
 
 
+NESTED = function(
+    "S2R R0, SR_TID.X",
+    ".L_x_1:",
+    "FADD R1, R1, R2",
+    ".L_x_2:",
+    "FFMA R1, R1, R2, R3",
+    "FFMA R1, R1, R2, R3",
+    "@P0 BRA `(.L_x_2)",
+    "@P1 BRA `(.L_x_1)",
+    "EXIT",
+)
+
+
+@pytest.mark.parametrize("tiles", [1, 3, 8])
+def test_a_loop_of_long_loops_has_those_cut(tiles: int) -> None:
+    """As where a block computes tile after tile: a trip is longer than any path."""
+    trips = 20_000
+    counts = [1, tiles, *[tiles * trips] * 3, tiles, 1]
+    edges = {(1, 2): 1, (2, 3): tiles, (3, 3): tiles * (trips - 1), (3, 4): tiles}
+    edges |= {(4, 2): tiles - 1, (4, 5): 1}
+    control = {16 * i: fields(stall) for i, stall in enumerate([1, 4, 4, 4, 5, 5, 5])}
+    found = estimates(profile(NESTED, counts, edges), flow(NESTED), control, H200, Hits(), (1.0,))
+    assert found[0].cycles == pytest.approx(tiles * (trips * 13 + 9) + OUTSIDE, rel=1e-3)
+
+
 def test_a_long_loop_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = []
     path = module.typical_path

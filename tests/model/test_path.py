@@ -33,8 +33,10 @@ def test_a_rungs_path_executes_what_its_warps_do(name: str) -> None:
     assert len(path) == sum(counted.executed for counted in found.counted) / warps
     times = Counter(path)
     assert all(times[i] * warps == counted.executed for i, counted in enumerate(found.counted))
-    header = max(graph.cfg.loops, key=lambda loop: loop.depth == 1 and len(loop.blocks)).header
-    first = graph.cfg.blocks[header].start
+    starts = {loop.header: graph.cfg.blocks[loop.header].start for loop in graph.cfg.loops}
+    turning = [loop for loop in graph.cfg.loops if times[starts[loop.header]] > 2]
+    header = max(turning, key=lambda loop: (-loop.depth, len(loop.blocks))).header
+    first = starts[header]
     cut = Counter(typical_path(found, graph, {header: 2}, MANY))
     assert cut[first] == 2 < times[first]
 

@@ -180,7 +180,7 @@ class DeviceLadder:
         chosen = tile or rung.tile_for(self.gpu_name)
         kernel = self.load(rung, chosen)
         launch = rung.launch(self.problem, chosen)
-        queues = self.queues(rung, kernel, launch)
+        queues = self.queues(rung, chosen, kernel)
         result = self._result(queues[0])
         found = self._check(result)
         if found.ok:
@@ -203,7 +203,7 @@ class DeviceLadder:
             CompileError: the kernel does not compile for this GPU.
             DeviceError: it faults.
         """
-        queues = self.queues(rung, self.load(rung, tile), rung.launch(self.problem, tile))
+        queues = self.queues(rung, tile, self.load(rung, tile))
         times = time_interleaved(
             {rung.name: lambda i: queues[i]()},
             stopwatch=EventStopwatch(self._session),
@@ -222,18 +222,29 @@ class DeviceLadder:
         )
         return self._session.load(artifact)
 
-    def queues(self, rung: Rung, kernel: LoadedKernel, launch: Launch) -> list[Callable[[], None]]:
-        """Return, for each set of operands, a function that queues the rung's launch on it."""
+    def queues(self, rung: Rung, tile: Tile, kernel: LoadedKernel) -> list[Callable[[], None]]:
+        """Return, for each set of operands, a function that queues the rung's launch on it.
+
+        Launches follow each other, so all sets share one workspace.
+        """
+        launch = rung.launch(self.problem, tile)
         storages = (_storage(self._a), _storage(self._b), _storage(self._c0))
         args = rung.arguments(self.problem, *storages)
+        workspace = [self._zeros(array.nbytes) for array in rung.workspace(self.problem, tile)]
         bound = []
         for one in self._sets:
             there = iter((one.a, one.b, one.c))
             values = [
                 np.uint64(next(there)) if isinstance(arg, np.ndarray) else arg for arg in args
             ]
-            bound.append(kernel.bind(launch, values))
+            bound.append(kernel.bind(launch, [*values, *workspace]))
         return bound
+
+    def _zeros(self, size_bytes: int) -> np.uint64:
+        """Return the address of memory that is zero, and is there until the ladder ends."""
+        address = self._arena.allocate(size_bytes)
+        self._arena.fill(address, 0, size_bytes)
+        return np.uint64(address)
 
     def _library_launch(self, one: _Set) -> Callable[[], None]:
         p, pointers = self.problem, Pointers(a=one.a, b=one.b, d=one.c)

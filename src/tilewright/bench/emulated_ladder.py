@@ -7,14 +7,21 @@ every block. The counts of a launch are those of each class times its blocks, ex
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.bench.classes import BlockClass, block_classes
-from tilewright.bench.profiling import profile_classes
+from tilewright.bench.classes import (
+    BlockClass,
+    block_classes,
+    block_of,
+    place_of,
+    sharing_counters,
+)
+from tilewright.bench.profiling import profile_launch
 from tilewright.bench.provenance import CHECKED_PROVENANCE, counter_provenance
 from tilewright.bench.timing_model import estimate_launch
 from tilewright.bench.verify import Region, Verification, check, whole
@@ -23,7 +30,7 @@ from tilewright.emulator import run
 from tilewright.errors import ProblemError, TilewrightError
 from tilewright.gpus import Gpu, occupancy
 from tilewright.kernels import Rung, Tile
-from tilewright.launch import Launch
+from tilewright.launch import Argument, Launch
 from tilewright.model.estimate import Estimate
 from tilewright.problem import Problem
 from tilewright.records import LadderRecord
@@ -94,23 +101,27 @@ class EmulatedLadder:
             include_dirs=rung.include_dirs,
         )
         launch = rung.launch(self.problem, chosen)
+        tiles = rung.launch_of_tiles(self.problem, chosen)
         classes = block_classes(rung, self.problem, chosen)
-        estimate = self._estimate(rung, artifact, launch, classes)
+        estimate = self._estimate(rung, chosen, artifact)
         np.copyto(self._c, self._c0)
-        counters = self._count(rung, artifact, launch, classes)
-        blocks = self._blocks(launch, classes)
+        args = self._arguments(rung, chosen)
+        counters = self._count(rung.name, artifact, tiles, args, classes)
+        counters += sharing_counters(self.problem, chosen)
+        blocks = self._blocks(rung, chosen, tiles, classes)
         if self.full:
             np.copyto(self._c, self._c0)
         counted = set() if self.full else {b for c in classes for b in (c.first, c.last)}
         run(
             artifact,
-            launch,
-            rung.arguments(self.problem, self._a, self._b, self._c),
-            sample=[b for b in blocks if b not in counted],
+            launch if self.full else tiles,
+            args,
+            sample=None if self.full else [b for b in blocks if b not in counted],
             count=not self.full,  # the build that counted will do for a few blocks
             progress=progress,
         )
-        found = self._check(chosen, launch, blocks)
+        places = [place_of(rung, self.problem, chosen, block) for block in blocks]
+        found = self._check(chosen, places)
         return Emulated(
             record=replace(
                 self._record(rung, chosen, artifact, launch, counters, found),
@@ -121,19 +132,25 @@ class EmulatedLadder:
             tile=chosen,
         )
 
-    def _estimate(
-        self, rung: Rung, artifact: Artifact, launch: Launch, classes: list[BlockClass]
-    ) -> Estimate:
-        """Return the modelled time. C is written."""
+    def _arguments(self, rung: Rung, tile: Tile) -> tuple[Argument, ...]:
         args = rung.arguments(self.problem, self._a, self._b, self._c)
-        profile = profile_classes(artifact, launch, args, classes)
-        return estimate_launch(artifact, launch, args, profile, self.gpu)
+        return (*args, *rung.workspace(self.problem, tile))
+
+    def _estimate(self, rung: Rung, tile: Tile, artifact: Artifact) -> Estimate:
+        """Return the modelled time. C is written."""
+        args = self._arguments(rung, tile)
+        profile = profile_launch(rung, self.problem, tile, artifact, args)
+        return estimate_launch(artifact, profile.launch, args, profile, self.gpu)
 
     def _count(
-        self, rung: Rung, artifact: Artifact, launch: Launch, classes: list[BlockClass]
+        self,
+        name: str,
+        artifact: Artifact,
+        launch: Launch,
+        args: Sequence[Argument],
+        classes: list[BlockClass],
     ) -> Counters:
         """Return the whole launch's counts, from one block of each class, proved on another."""
-        args = rung.arguments(self.problem, self._a, self._b, self._c)
         total = Counters()
         for each in classes:
             found = {
@@ -143,29 +160,32 @@ class EmulatedLadder:
             one, other = found[each.first] or Counters(), found[each.last] or Counters()
             if one != other:
                 raise TilewrightError(
-                    f"{rung.name}: blocks {each.first} and {each.last} were taken to count alike "
+                    f"{name}: blocks {each.first} and {each.last} were taken to count alike "
                     f"and do not ({one} and {other}): this is a bug, please report it"
                 )
             total = total.plus(one, each.count)
         return total
 
-    def _blocks(self, launch: Launch, classes: list[BlockClass]) -> list[int]:
+    def _blocks(
+        self, rung: Rung, tile: Tile, launch: Launch, classes: list[BlockClass]
+    ) -> list[int]:
         """Return the blocks to run: all, or the corners, two of each class and some at random."""
         if self.full:
             return list(range(launch.blocks))
-        columns, rows = launch.grid[0], launch.blocks // launch.grid[0]
-        corners = [0, columns - 1, (rows - 1) * columns, rows * columns - 1]
+        ends = [place_of(rung, self.problem, tile, block) for block in (0, launch.blocks - 1)]
+        sides = itertools.product(*zip(*ends, strict=True))
+        corners = [block_of(rung, self.problem, tile, row, column) for row, column in sides]
         rng = np.random.default_rng(self._seed)
         some = rng.integers(launch.blocks, size=_RANDOM_BLOCKS).tolist()
         return sorted({*corners, *(b for c in classes for b in (c.first, c.last)), *some})
 
-    def _check(self, tile: Tile, launch: Launch, blocks: list[int]) -> Verification:
-        """Compare the blocks that ran with float64, and the rest of C with what it was."""
+    def _check(self, tile: Tile, places: Iterable[tuple[int, int]]) -> Verification:
+        """Compare the tiles that were computed with float64, and the rest of C with what it was."""
         p = self.problem
         regions = (
             [whole(p)]
             if self.full
-            else [region for b in blocks if (region := _region(p, tile, launch, b)) is not None]
+            else [region for at in places if (region := _region(p, tile, *at)) is not None]
         )
         views = (self._a[:, : p.k], self._b[: p.k, : p.n], self._c0[:, : p.n], self._c[:, : p.n])
         found = check(p, *views, regions)
@@ -217,9 +237,8 @@ class EmulatedLadder:
         )
 
 
-def _region(problem: Problem, tile: Tile, launch: Launch, block: int) -> Region | None:
-    """Return the part of C that a block owns; None for one past its end."""
-    row, col = divmod(block, launch.grid[0])
+def _region(problem: Problem, tile: Tile, row: int, col: int) -> Region | None:
+    """Return the part of C that a tile is; None for one past its end."""
     top, left = row * tile.bm, col * tile.bn
     if top >= problem.m:
         return None

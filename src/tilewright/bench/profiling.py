@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache, reduce
 
 import numpy as np
 
 from tilewright.accesses import PtxCounts
 from tilewright.bench.classes import BlockClass, block_classes
+from tilewright.counters import Provenance
 from tilewright.emulator.counting import count_lines
 from tilewright.emulator.program import build
 from tilewright.errors import LaunchError
@@ -54,15 +56,32 @@ def profile_kernel(
 
 
 def profile_rung(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = None) -> Profile:
-    """Return the counts of a rung by machine instruction, exactly: from one block of each class.
+    """Return the counts of a rung by machine instruction, as `profile_launch` does.
 
     Raises:
         TileError: the rung cannot run with the tile.
         CompileError: the kernel does not compile for the GPU.
     """
-    artifact, launch, args = rung_launch(rung, problem, gpu, tile)
-    classes = block_classes(rung, problem, tile or rung.tile_for(gpu.name))
-    return profile_classes(artifact, launch, args, classes)
+    chosen = tile or rung.tile_for(gpu.name)
+    artifact, _, args = rung_launch(rung, problem, gpu, chosen)
+    return profile_launch(rung, problem, chosen, artifact, args)
+
+
+def profile_launch(
+    rung: Rung, problem: Problem, tile: Tile, artifact: Artifact, args: Sequence[Argument]
+) -> Profile:
+    """Return the counts of a compiled rung, exactly: from one block of each class.
+
+    Where blocks share tiles, the profile is of `Rung.launch_of_tiles`, whose blocks do not, and
+    says so. Arrays in `args` are written, but for the workspace.
+    """
+    launch = rung.launch_of_tiles(problem, tile)
+    found = profile_classes(artifact, launch, args, block_classes(rung, problem, tile))
+    if not tile.workers:
+        return found
+    gap = "blocks share the tiles, and are counted and timed as if each tile had one of its own"
+    derived: dict[str, Provenance] = dict.fromkeys(found.provenance, "derived")
+    return replace(found, gaps=(*found.gaps, gap), provenance=derived)
 
 
 def profile_classes(
@@ -110,12 +129,12 @@ def rung_launch(
         arch=gpu.require_arch(),
         include_dirs=rung.include_dirs,
     )
-    return artifact, rung.launch(problem, chosen), _operands(rung, problem)
+    return artifact, rung.launch(problem, chosen), _operands(rung, problem, chosen)
 
 
-def _operands(rung: Rung, problem: Problem) -> tuple[Argument, ...]:
+def _operands(rung: Rung, problem: Problem, tile: Tile) -> tuple[Argument, ...]:
     """Return zeros of the problem's shape: what a rung executes does not depend on values."""
     a = np.zeros((problem.m, problem.lda), np.float32)
     b = np.zeros((max(problem.k, 1), problem.ldb), np.float32)
     c = np.zeros((problem.m, problem.ldc), np.float32)
-    return rung.arguments(problem, a, b, c)
+    return (*rung.arguments(problem, a, b, c), *rung.workspace(problem, tile))

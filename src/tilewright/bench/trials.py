@@ -122,9 +122,9 @@ def others(rung: Rung, gpu: Gpu, stall: str) -> Iterator[tuple[Rung, Tile, str]]
 
 
 def _tried(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile) -> Estimate:
-    artifact, launch, args = rung_launch(rung, problem, gpu, tile)
+    artifact, _, args = rung_launch(rung, problem, gpu, tile)
     profile = profile_rung(rung, problem, gpu, tile)
-    return launch_case(artifact, launch, args, profile, gpu).estimate(effort=COMPARING)
+    return launch_case(artifact, profile.launch, args, profile, gpu).estimate(effort=COMPARING)
 
 
 def _next(rung: Rung) -> Rung | None:

@@ -116,9 +116,9 @@ def _check_plot(plot: str | None) -> None:
     check_file("--plot", plot)
     if not plot.lower().endswith((".png", ".html")):
         raise TilewrightError(f"--plot {plot}: end the name in .png or .html")
-    from tilewright.report.bench_plot import require_matplotlib
+    from tilewright.report.charts import require_matplotlib
 
-    require_matplotlib()
+    require_matplotlib("--plot")
 
 
 def _refuse_beside(option: str, others: dict[str, str | None]) -> None:

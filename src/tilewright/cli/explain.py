@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.output import JsonOption, check_json, output_json, print_note, print_table
+from tilewright.cli.output import (
+    HtmlOption,
+    JsonOption,
+    check_html,
+    check_json,
+    output_json,
+    output_text,
+    print_note,
+    print_table,
+)
 from tilewright.errors import LaunchError, TilewrightError, UnsupportedError
 
 if TYPE_CHECKING:
     from tilewright.bench.explain import Explained, StaticHalf
+    from tilewright.emulator.samples import Sampled
+    from tilewright.gpus import Gpu
     from tilewright.launchfile import LaunchSpec
 
 _SOURCES = (".cu", ".cuh", ".ptx")
@@ -58,6 +69,7 @@ def explain(
         bool, typer.Option("--full", help="Run every block, not up to 256 spread over the grid.")
     ] = False,
     json: JsonOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Explain a kernel: what Nsight Compute would count, by line, loop and opcode. Needs no GPU.
 
@@ -71,6 +83,7 @@ def explain(
     Example: tilewright explain 03_shared_tile --size 1024 --gpu "RTX A6000"
     """
     check_json(json)
+    check_html(html)
     sizes: dict[str, int | None] = {"size": size, "m": m, "n": n, "k": k}
     flags: dict[str, object] = {
         "kernel": kernel,
@@ -90,10 +103,14 @@ def explain(
         }
         _refuse(stray, f"{target} is a rung, which launches itself")
         told: Explained | StaticHalf = _rung(str(target), sizes, gpu, tries)
+        samples = () if html is None else _samples_of_rung(str(target), sizes, told.gpu)
     else:
         _refuse(sizes | {"tries": tries}, "those are for rungs: a kernel of a file takes --arg")
         spec = _spec(target, launch, grid, block, arg, flags)
         told = _file(spec, full=full)
+        samples = () if html is None else _samples_of_file(spec, told)
+    if html is not None:
+        output_text(_page(told, samples), "--html", html)
     if json is not None:
         output_json(told.to_json(), json)
     if json != "-":
@@ -176,6 +193,35 @@ def _file(spec: LaunchSpec, *, full: bool) -> Explained | StaticHalf:
         half = static_half(ready, error)
         typer.echo(f"note: {error}", err=True)
         return half
+
+
+def _samples_of_rung(name: str, sizes: dict[str, int | None], gpu: Gpu) -> tuple[Sampled, ...]:
+    from tilewright.bench.access_samples import sample_rung
+    from tilewright.cli.sizes import problem_named
+    from tilewright.kernels import rung
+
+    return sample_rung(rung(name), problem_named(sizes, _DEFAULT_SIZE), gpu)
+
+
+def _samples_of_file(spec: LaunchSpec, told: Explained | StaticHalf) -> tuple[Sampled, ...]:
+    """Return accesses of a launch, on fresh arguments; none of one that cannot be run."""
+    from tilewright.bench.access_samples import sample_launch
+    from tilewright.bench.explain import StaticHalf, assembled
+    from tilewright.emulator.prepare import prepare_launch
+
+    if isinstance(told, StaticHalf):
+        return ()
+    ready = prepare_launch(spec)
+    return sample_launch(assembled(ready), ready.launch, spec.make_arguments())
+
+
+def _page(told: Explained | StaticHalf, samples: Sequence[Sampled]) -> str:
+    from tilewright.bench.explain import StaticHalf
+    from tilewright.report.explain_page import explain_page, static_page
+
+    if isinstance(told, StaticHalf):
+        return static_page(told)
+    return explain_page(told, samples)
 
 
 def _print_static(half: StaticHalf) -> None:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.output import (
+    HtmlOption,
     JsonOption,
+    check_html,
     check_json,
     output_json,
+    output_text,
     print_note,
     print_table,
 )
@@ -22,6 +25,8 @@ from tilewright.errors import TilewrightError
 if TYPE_CHECKING:
     from tilewright.bench.ladder import Step, Target, Watch
     from tilewright.kernels import Rung
+    from tilewright.problem import Problem
+    from tilewright.records import LadderRecord
 
 _BACKENDS = ("auto", "emulator", "device")
 
@@ -42,6 +47,7 @@ def ladder(
         bool, typer.Option("--full", help="Emulate every block, not a sample of them.")
     ] = False,
     json: JsonOption = None,
+    html: HtmlOption = None,
 ) -> None:
     """Run every kernel of the ladder: prove each right, count what it does, time it on a GPU.
 
@@ -51,6 +57,7 @@ def ladder(
     Example: tilewright ladder --size 1024 --gpu H200
     """
     check_json(json)
+    check_html(html)
     if backend not in _BACKENDS:
         raise TilewrightError(f"--backend {backend!r}: choose one of {', '.join(_BACKENDS)}")
 
@@ -74,6 +81,8 @@ def ladder(
     records = [step.record for step in steps]
     if json is not None:
         output_json(records_to_json(environment, records), json)
+    if html is not None:
+        output_text(_page(records, problem, target), "--html", html)
     if json != "-":
         table = ladder_table(records, PUBLISHED_CUBLAS_GFLOPS)
         print_table(table.columns, table.rows, title=table.title)
@@ -84,6 +93,16 @@ def ladder(
         typer.echo(f"error: {step.record.rung} is {step.message}", err=True)
     if wrong:
         raise typer.Exit(1)
+
+
+def _page(records: list[LadderRecord], problem: Problem, target: Target) -> str:
+    """Return the climb as a page, with a figure of each rung at work."""
+    from tilewright.bench.tile_steps import tile_figure
+    from tilewright.kernels import RUNGS
+    from tilewright.report.ladder_page import ladder_page
+
+    figures = {r.rung: tile_figure(RUNGS[r.rung], target.gpu, problem=problem) for r in records}
+    return ladder_page(records, figures)
 
 
 def _rungs(names: str | None) -> list[Rung]:

@@ -27,6 +27,25 @@ JsonOption = Annotated[
     ),
 ]
 
+HtmlOption = Annotated[
+    str | None,
+    typer.Option("--html", metavar="FILE", help="Write it as a page too, one file, offline."),
+]
+
+
+def check_html(target: str | None) -> None:
+    """Refuse a page that cannot be written or drawn, before a long run rather than after it.
+
+    Raises:
+        TilewrightError: as `check_file`, or without what draws.
+
+    """
+    if target is not None:
+        from tilewright.report.charts import require_matplotlib
+
+        check_file("--html", target)
+        require_matplotlib("--html")
+
 
 def check_json(target: str | None) -> None:
     """Refuse a --json file that cannot be written, before a long run rather than after it.
@@ -52,6 +71,8 @@ def check_file(option: str, target: str | None) -> None:
     if path.is_dir():
         raise TilewrightError(f"{option} {target}: that is a folder; give a file in it")
     nearest = path if path.exists() else next(p for p in path.absolute().parents if p.exists())
+    if nearest != path and not nearest.is_dir():
+        raise TilewrightError(f"{option} {target}: {nearest} is no folder; give another file")
     if not os.access(nearest, os.W_OK):
         raise TilewrightError(f"{option} {target}: {nearest} is not writable; give another file")
 

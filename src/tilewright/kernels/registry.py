@@ -110,7 +110,7 @@ class Rung:
             TileError: the kernel cannot run with the tile.
         """
         self.check(tile)
-        return f"{self.kernel}<{tile.expression()}>"
+        return f"{self.kernel}<{replace(tile, workers=0).expression()}>"  # those are the grid's
 
     def launch(self, problem: Problem, tile: Tile) -> Launch:
         """Return the launch that covers C: a block a tile, columns of tiles along x, rows along y.
@@ -181,7 +181,7 @@ class Rung:
             return ()
         work = sharing(problem, tile)
         parts = work.shared * work.room * tile.bm * tile.bn
-        return np.zeros(parts, np.float32), np.zeros(work.shared, np.uint32)
+        return np.zeros(parts, np.float32), np.zeros(work.shared * work.room, np.uint32)
 
     def ffma_thread_instructions(self, problem: Problem, tile: Tile) -> int:
         """Return the fused multiply-adds of a launch, summed over its threads.

@@ -1,7 +1,8 @@
-"""How blocks that stay share the tiles of C: lib/work.cuh and lib/tile_order.cuh, in Python."""
+"""How blocks that stay share the tiles of C: lib/work.cuh, splits.cuh and tile_order.cuh, in Python."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,13 +10,14 @@ from tilewright.kernels.tiles import Tile
 from tilewright.problem import Problem
 
 BAND = 8  # rows of tiles that are taken column after column
+FLAT_PARTS = 8  # of a tile that one block adds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
     """`tiles` of `depth` steps along k each, for `workers` blocks.
 
-    All but the last `shared` tiles are dealt whole; of those the workers have as many steps each,
+    All but the first `shared` tiles are dealt whole; of those the workers have as many steps each,
     end to end, so that some tiles are cut.
     """
 
@@ -43,6 +45,19 @@ class Sharing:
 
         for tile in range(self.shared):
             yield worker((tile + 1) * self.depth - 1) - worker(tile * self.depth) + 1
+
+
+def exchanges(parts: int) -> Iterator[int]:
+    """Yield the sizes of the groups in which so many parts of a tile are added (lib/splits.cuh).
+
+    Each of a group stores its sums, and the last of it adds all; more than eight parts are in
+    groups of about their square root, whose sums are parts again.
+    """
+    most = parts if parts <= FLAT_PARTS else max(3, math.isqrt(parts - 1) + 1)
+    while parts > 1:
+        groups = -(-parts // most)
+        yield from (min(most, parts - group * most) for group in range(groups))
+        parts = groups
 
 
 def sharing(problem: Problem, tile: Tile) -> Sharing:

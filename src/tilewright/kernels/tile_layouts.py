@@ -6,10 +6,11 @@ A step of the main loop takes `depth` columns of A and rows of B. Each access is
 
     01, 02    global A, B --------------------------------------> registers --> C
     03 .. 08  global A, B --> registers --> shared A, B --> registers --> C
+    09, 10    global A, B ----------------> shared A, B --> registers --> C
 
 They describe blocks that cross no edge, whole tiles along k, beta = 0 and rows that start at
-multiples of 32 bytes: tests hold them to the kernels' own index arithmetic and to what the
-emulator counts.
+multiples of 32 bytes (of 128 in 09 and 10), each tile of 10 by one block: tests hold them to the
+kernels' own index arithmetic and to what the emulator counts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from tilewright.errors import UnsupportedError
 from tilewright.kernels.registry import Rung
-from tilewright.kernels.tiles import VECTOR_FLOATS, WARP_THREADS, Tile
+from tilewright.kernels.tiles import COPIED_K, VECTOR_FLOATS, WARP_THREADS, Tile
 from tilewright.layouts import (
     Layout,
     composition,
@@ -40,9 +41,8 @@ UNSTAGED_DEPTH = 8
 LD_STEP = 1024
 
 _ROWS_FIRST = frozenset({"naive"})  # kernels whose neighbouring threads lie along m
-_DESCRIBED = frozenset(
-    {"naive", "coalesced", "shared_tile", "register_1d", "register_2d", "vectorized", "warptiled"}
-)
+_DESCRIBED = _ROWS_FIRST | {"coalesced", "shared_tile", "register_1d", "register_2d"}
+_DESCRIBED |= {"vectorized", "warptiled", "pipelined", "persistent"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,8 @@ class Access:
     """One memory instruction of the source, as all threads of a block execute it.
 
     Shapes: map (threads, turns, vector) -> row + rows · col; memory (rows, cols) -> elements.
-    A step executes every turn; a store to C is executed once a block.
+    A step executes every turn; a store to C is executed once a block. cp.async is two accesses, a
+    load and a store: `other` is then the memory of the other one's tile.
     """
 
     operand: Operand
@@ -58,6 +59,7 @@ class Access:
     way: Way
     map: Layout
     memory: Layout
+    other: Layout | None = None
 
     @property
     def addresses(self) -> Layout:
@@ -117,7 +119,8 @@ def layouts_of(rung: Rung, tile: Tile) -> RungLayouts:
     rows, cols = _owned(rung, tile)
     width = VECTOR_FLOATS if rung.use.vector else 1
     if tile.bk:
-        inputs = (*_staging(tile, width), *_fragments(tile, rows, cols, width))
+        staging = _copies(tile) if tile.stages else _staging(tile, width)
+        inputs = (*staging, *_fragments(tile, rows, cols, width))
     else:
         inputs = _direct(tile, rows, cols, depth)
     owner = _owner(tile, rows, cols)
@@ -140,10 +143,17 @@ def _owned(rung: Rung, tile: Tile) -> tuple[Layout, Layout]:
     t = tile
     if t.wm:
         lanes_n = t.wn // t.wniter // t.tn
-        sub_m = WARP_THREADS // lanes_n * t.tm
-        threads = (lanes_n, WARP_THREADS // lanes_n, t.bn // t.wn, t.bm // t.wm)
-        down = Layout((threads, (t.tm, t.wm // sub_m)), ((0, t.tm, 0, t.wm), (1, sub_m)))
-        across = Layout((threads, (t.tn, t.wniter)), ((t.tn, 0, t.wn, 0), (1, t.wn // t.wniter)))
+        lanes_m = WARP_THREADS // lanes_n
+        sub_m = lanes_m * t.tm
+        if t.stages:
+            shape, along_m, along_n = _z_order(lanes_m, lanes_n)
+        else:
+            shape, along_m, along_n = (lanes_n, lanes_m), (0, 1), (1, 0)
+        threads = (*shape, t.bn // t.wn, t.bm // t.wm)
+        of_m = (*(t.tm * stride for stride in along_m), 0, t.wm)
+        of_n = (*(t.tn * stride for stride in along_n), t.wn, 0)
+        down = Layout((threads, (t.tm, t.wm // sub_m)), (of_m, (1, sub_m)))
+        across = Layout((threads, (t.tn, t.wniter)), (of_n, (1, t.wn // t.wniter)))
         return down, across
     if rung.kernel in _ROWS_FIRST:
         square = (t.bm, t.bn)
@@ -153,6 +163,19 @@ def _owned(rung: Rung, tile: Tile) -> tuple[Layout, Layout]:
         Layout((square, t.tm), ((0, t.tm), 1)),
         Layout((square, t.tn), ((t.tn, 0), 1)),
     )
+
+
+def _z_order(
+    lanes_m: int, lanes_n: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return the bits of a lane's number, and what each counts along m and n (lib/lanes.cuh)."""
+    along_m, along_n, m, n = [], [], 1, 1
+    while m * n < WARP_THREADS:
+        to_n = n < lanes_n and (n <= m or m == lanes_m)
+        along_m.append(0 if to_n else m)
+        along_n.append(n if to_n else 0)
+        m, n = (m, 2 * n) if to_n else (2 * m, n)
+    return (2,) * len(along_m), tuple(along_m), tuple(along_n)
 
 
 def _owner(tile: Tile, rows: Layout, cols: Layout) -> Layout:
@@ -174,6 +197,28 @@ def _staging(tile: Tile, width: int) -> tuple[Access, ...]:
         Access(operand="A", space="shared", way="store", map=store_a, memory=shared_a),
         Access(operand="B", space="global", way="load", map=load_b, memory=_rows(*b)),
         Access(operand="B", space="shared", way="store", map=load_b, memory=shared_b),
+    )
+
+
+def _copies(tile: Tile) -> tuple[Access, ...]:
+    """Return the accesses of a step's copies: A along k by floats, B by vectors along its rows."""
+    t, across = tile, min(tile.bn // VECTOR_FLOATS, tile.threads)
+    down, rows = t.threads // COPIED_K, t.threads // across
+    copy_a = Layout(
+        ((COPIED_K, down), (t.bm // down, t.bk // COPIED_K), 1),
+        ((t.bm, 1), (down, t.bm * COPIED_K), 0),
+    )
+    copy_b = Layout(
+        ((across, rows), (t.bk // rows, t.bn // (across * VECTOR_FLOATS)), VECTOR_FLOATS),
+        ((VECTOR_FLOATS * t.bk, 1), (rows, across * VECTOR_FLOATS * t.bk), t.bk),
+    )
+    shared_a, shared_b = shared_tiles(tile, transposed=True)
+    in_a, in_b = _rows(t.bm, t.bk), _rows(t.bk, t.bn)
+    return (
+        Access(operand="A", space="global", way="load", map=copy_a, memory=in_a, other=shared_a),
+        Access(operand="A", space="shared", way="store", map=copy_a, memory=shared_a, other=in_a),
+        Access(operand="B", space="global", way="load", map=copy_b, memory=in_b, other=shared_b),
+        Access(operand="B", space="shared", way="store", map=copy_b, memory=shared_b, other=in_b),
     )
 
 

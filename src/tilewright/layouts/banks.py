@@ -22,6 +22,8 @@ Integers: TypeAlias = "npt.NDArray[np.int64]"
 LANES = 32
 WORD_BYTES = WORD_BITS // 8
 SECTOR_BYTES = 32
+LINE_BYTES = 128
+AROUND_L1_BYTES = 16  # of a lane of cp.async that bypasses L1, as lib/async.cuh has it do
 
 
 def sectors(rows: Integers, size: int) -> Integers:
@@ -56,6 +58,41 @@ def wavefronts(rows: Integers, size: int, *, load: bool) -> Integers:
         return np.asarray(counts.reshape(-1, BANKS).max(axis=1))
 
     return _by_phases(rows, size, load, fullest)
+
+
+def copy_wavefronts(sources: Integers, targets: Integers, size: int) -> Integers:
+    """Count the passes of cp.async by what it reads and what it writes: no lanes share a target.
+
+    4 and 8 bytes go through L1: lanes wait for each other on the side with more conflicts, for one
+    word too. 16 bytes go around it: a pass has what goes from one line to one line, at one place
+    of both; a lane that moves within its line goes alone.
+
+    Shapes: sources and targets [n, 32] -> [n].
+    """
+    if size == AROUND_L1_BYTES:
+        return _moved(sources, targets, LINE_BYTES)
+
+    def fullest(part: Integers) -> Integers:
+        words = np.arange(size // WORD_BYTES)
+        banks = (part[..., None] // WORD_BYTES + words).reshape(len(part), -1) % BANKS
+        return np.asarray((banks[..., None] == np.arange(BANKS)).sum(axis=1).max(axis=1))
+
+    sides = (_by_phases(rows, size, False, fullest) for rows in (sources, targets))
+    return np.asarray(np.maximum(*sides))
+
+
+def copy_sectors(sources: Integers, targets: Integers, size: int) -> Integers:
+    """Count the sectors of cp.async; around L1 as its passes, by 32 bytes. Shapes as above."""
+    if size == AROUND_L1_BYTES:
+        return _moved(sources, targets, SECTOR_BYTES)
+    return sectors(sources, size)
+
+
+def _moved(sources: Integers, targets: Integers, piece: int) -> Integers:
+    """Count pairs of pieces, source and target, between which lanes keep their place."""
+    pairs = sources // piece << LANES | targets // piece
+    alone = -1 - np.arange(LANES)  # equal to no pair
+    return _distinct(np.where(sources % piece == targets % piece, pairs, alone))
 
 
 def least_wavefronts(rows: Integers, size: int, *, load: bool) -> Integers:

@@ -22,6 +22,7 @@ from tilewright.toolchain.sass_flow import SassFlow
 _FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 10_000, 30_000
 _LEAST_TRIPS, _MOST_TRIPS = 2, 24
 _MOST_PATH = 60_000  # instructions of one warp
+_MOST_TRIP = _MOST_PATH // 4  # of a loop that is cut
 _WHOLE_SM = frozenset({"lsu", "l2", "dram"})  # units that the partitions share
 
 
@@ -167,7 +168,7 @@ class _Runs:
                 if extra > 0
             },
             times={
-                header: (loop.trips - trips[header]) / more[header] * loop.entries
+                header: (loop.trips - trips[header]) / more[header] * min(loop.entries, 1.0)
                 for header, loop in self._long.items()
                 if more[header] > 0
             },
@@ -214,7 +215,10 @@ def _trips(instructions: float, of_one: float, least: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _LongLoop:
-    """An outermost loop: mean trips, entries and instructions a trip of a warp."""
+    """A loop: mean trips, entries and instructions a trip of a warp.
+
+    A path has all of a warp's entries, and one where there are fewer.
+    """
 
     trips: float
     entries: float
@@ -222,11 +226,16 @@ class _LongLoop:
 
 
 def _long_loops(profile: Profile, flow: SassFlow) -> dict[int, _LongLoop]:
-    """Return the outermost loops that are too long to simulate whole, by header."""
+    """Return the loops that are too long to simulate whole, by header: the outermost.
+
+    One whose trips are too long themselves, as where a block computes tile after tile, is left
+    whole, for the sake of the loops in it.
+    """
     warps = profile.launch.blocks * -(-profile.launch.threads // 32)
-    found = {}
-    for loop in flow.cfg.loops:
-        if loop.depth != 1:
+    found: dict[int, _LongLoop] = {}
+    cut: set[int] = set()
+    for loop in sorted(flow.cfg.loops, key=lambda loop: loop.depth):
+        if loop.header in cut:
             continue
         entries = sum(
             count
@@ -239,8 +248,10 @@ def _long_loops(profile: Profile, flow: SassFlow) -> dict[int, _LongLoop]:
             for number in loop.blocks
             for index in range(flow.cfg.blocks[number].start, flow.cfg.blocks[number].end)
         )
-        if entries and turns / entries > 2 * _LEAST_TRIPS:
-            found[loop.header] = _LongLoop(turns / entries, entries / warps, executed / turns)
+        if not entries or turns / entries <= 2 * _LEAST_TRIPS or executed / turns > _MOST_TRIP:
+            continue
+        found[loop.header] = _LongLoop(turns / entries, entries / warps, executed / turns)
+        cut.update(loop.blocks)
     return found
 
 

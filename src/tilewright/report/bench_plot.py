@@ -20,6 +20,7 @@ from tilewright.bench.results import OURS, BenchFile, BenchRecord
 from tilewright.errors import TilewrightError
 from tilewright.records import write_bytes, write_text
 from tilewright.report.bench import baselines_of, bench_table, summary_table
+from tilewright.report.charts import INK, SETTINGS, require_matplotlib, svg
 from tilewright.report.ladder import Table
 
 _PAGE = Path(__file__).with_name("bench_page.html")
@@ -33,19 +34,9 @@ _STYLES = {
     "torch": ("#ccbb44", "D"),
 }
 _OTHER = ("#aa3377", "v")
-# What is drawn in the ink of the page: a colour that nothing else has, replaced in the SVG.
-_INK = "#010203"
 _ROW_INCHES = 0.2
 _PANEL_INCHES = 7.5
 _DPI = 110
-_INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-# Text stays text in the SVG, and the same records give the same bytes.
-_SETTINGS = {
-    **dict.fromkeys(_INKED, _INK),
-    "font.size": 9,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "tilewright",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +49,23 @@ class Dot:
     high: float
 
 
-def require_matplotlib() -> None:
-    """Check that there is what draws.
-
-    Raises:
-        TilewrightError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise TilewrightError(
-            f"--plot needs matplotlib ({error}): pip install 'tilewright[plot]'"
-        ) from error
-
-
 def write_plot(files: Mapping[str, BenchFile], path: str | Path) -> None:
     """Draw one file, or several side by side by their names, to a .png or .html.
 
     Raises:
         TilewrightError: nothing to draw, no matplotlib, or a path that cannot be written.
     """
-    require_matplotlib()
+    require_matplotlib("--plot")
     import matplotlib as mpl
 
-    as_png = str(path).lower().endswith(".png")
-    image = io.BytesIO()
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(SETTINGS):
         drawn = _figure(files)
-        if as_png:
+        if str(path).lower().endswith(".png"):
+            image = io.BytesIO()
             drawn.savefig(image, format="png", dpi=_DPI, facecolor="white")
+            write_bytes(path, image.getvalue())
         else:
-            drawn.savefig(image, format="svg", transparent=True, metadata={"Date": None})
-    if as_png:
-        write_bytes(path, image.getvalue())
-    else:
-        write_text(path, _page(files, image.getvalue().decode()))
+            write_text(path, _page(files, svg(drawn, "says")))
 
 
 def rows(records: Sequence[BenchRecord]) -> list[str]:
@@ -178,8 +151,8 @@ def _draw(
             color=colour, marker=marker, markersize=5, linestyle="none", elinewidth=1.5,
             capsize=2, label=contender,
         )  # fmt: skip
-    panel.axvline(1, color=_INK, linewidth=1)
-    panel.grid(axis="x", color=_INK, alpha=0.15)
+    panel.axvline(1, color=INK, linewidth=1)
+    panel.grid(axis="x", color=INK, alpha=0.15)
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.tick_params(axis="y", length=0)
     gpus = ", ".join(dict.fromkeys(each.gpu for each in file.records))
@@ -202,9 +175,7 @@ def _logarithmic(panel: Any) -> None:  # noqa: ANN401 - axes of matplotlib
     panel.set_xlim(least, most)
 
 
-def _page(files: Mapping[str, BenchFile], svg: str) -> str:
-    first = svg.index("<svg")
-    picture = svg[first:].replace(_INK, "currentColor")
+def _page(files: Mapping[str, BenchFile], picture: str) -> str:
     sections = []
     for name, file in files.items():
         tables = (summary_table(file), bench_table(file))
@@ -213,7 +184,7 @@ def _page(files: Mapping[str, BenchFile], svg: str) -> str:
     gpus = dict.fromkeys(each.gpu for file in files.values() for each in file.records)
     return Template(_PAGE.read_text(encoding="utf-8")).substitute(
         title=escape(f"tilewright bench, {', '.join(gpus)}"),
-        picture=picture.replace("<svg ", '<svg role="img" aria-labelledby="says" ', 1),
+        picture=picture,
         tables="\n".join(sections),
     )
 

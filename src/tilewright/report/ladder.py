@@ -23,6 +23,20 @@ class Table:
     notes: tuple[str, ...]
 
 
+def per_fma(r: LadderRecord) -> tuple[float, float, float] | None:
+    """Return what a multiply-add takes: bytes, wavefronts and instructions; None uncounted.
+
+    Bytes of global memory (in whole sectors) are for one of a thread; the others for one of a warp.
+    """
+    c = r.counters
+    if c is None or not c.ffma_thread_instructions:
+        return None
+    fma = c.ffma_thread_instructions
+    sectors = c.global_load_sectors + c.global_store_sectors
+    wavefronts = c.shared_load_wavefronts + c.shared_store_wavefronts
+    return sectors * SECTOR_BYTES / fma, wavefronts * WARP / fma, c.warp_instructions * WARP / fma
+
+
 def ladder_table(records: Sequence[LadderRecord], published_cublas: Mapping[str, float]) -> Table:
     """Lay out the records of one problem on one GPU.
 
@@ -51,10 +65,13 @@ def ladder_table(records: Sequence[LadderRecord], published_cublas: Mapping[str,
         )
         for r in records
     )
-    return Table(_title(first), columns, rows, _notes(records, device=device, published=published))
+    return Table(
+        ladder_title(first), columns, rows, _notes(records, device=device, published=published)
+    )
 
 
-def _title(record: LadderRecord) -> str:
+def ladder_title(record: LadderRecord) -> str:
+    """Return the problem, and where it was climbed."""
     p = record.problem
     where = "measured on" if record.backend == "device" else "emulated for"
     return f"C = A·B in {p.dtype}, {p.m} x {p.n} x {p.k}, {where} {record.gpu}"
@@ -70,22 +87,20 @@ def _counts(r: LadderRecord) -> tuple[str, ...]:
         "-" if r.registers is None else str(r.registers),
         "-" if r.occupancy is None else f"{r.occupancy:.0%}",
     )
-    c = r.counters
-    if c is None or not c.ffma_thread_instructions:
+    each = per_fma(r)
+    if each is None:
         return (*head, "-", "-", "-", "-")
-    fma = c.ffma_thread_instructions
-    sectors = c.global_load_sectors + c.global_store_sectors
-    wavefronts = c.shared_load_wavefronts + c.shared_store_wavefronts
+    moved, wavefronts, instructions = each
     return (
         *head,
         "-" if r.sectors_per_request is None else f"{r.sectors_per_request:.4g}",
-        _mark(r, f"{sectors * SECTOR_BYTES / fma:.3g}", "global_load_sectors"),
-        _mark(r, f"{wavefronts * WARP / fma:.3g}", "shared_load_wavefronts") if wavefronts else "-",
-        _mark(r, f"{c.warp_instructions * WARP / fma:.3g}", "warp_instructions"),
+        mark(r, f"{moved:.3g}", "global_load_sectors"),
+        mark(r, f"{wavefronts:.3g}", "shared_load_wavefronts") if wavefronts else "-",
+        mark(r, f"{instructions:.3g}", "warp_instructions"),
     )
 
 
-def _mark(r: LadderRecord, text: str, counter: str) -> str:
+def mark(r: LadderRecord, text: str, counter: str) -> str:
     """Mark a figure that is not exact with a ~."""
     return text if r.provenance.get(f"counters.{counter}") == "exact" else f"~{text}"
 

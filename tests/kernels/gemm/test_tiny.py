@@ -2,30 +2,39 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kernels.gemm.held import assert_held
-from tilewright.bench.emulated_gemm import compile_variant
+from tilewright.bench.emulated_gemm import compile_variant, emulated_argument
+from tilewright.emulator import run
 from tilewright.errors import TileError
 from tilewright.gpus import gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation, Strides
+from tilewright.kernels.gemm.product import Pointers
 from tilewright.kernels.gemm.tiny import TINY
 from tilewright.kernels.tiles import Tile
 from tilewright.toolchain import resources
 from tilewright.toolchain.sass import disassemble
 
 ONE = Variant(kernel="tiny", tile=Tile(bm=8, bn=16))
-FOUR = Variant(kernel="tiny", tile=Tile(bm=16, bn=16, tm=2, tn=2))
+QUADS = Variant(kernel="tiny", tile=Tile(bm=32, bn=32, tm=4, tn=4))
 
 
-@pytest.mark.parametrize("variant", [ONE, FOUR], ids=str)
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
-def test_packed_batches_in_every_layout(layout: str, variant: Variant) -> None:
-    # The last block has fewer products; then every other block's slab begins off 16 bytes.
-    assert_held(Operation.plain(9, 4, 4, layout=layout, batch=31), variant)
+def test_packed_batches_in_every_layout(layout: str) -> None:
+    # Quads of all, lines along k padded, and fewer products in the last block.
+    assert_held(Operation.plain(12, 20, 8, layout=layout, batch=7), QUADS)
+    # Neither: every other block's slab begins off 16 bytes.
     odd = Operation.plain(5, 7, 3, layout=layout, batch=7, beta=True)
-    assert_held(odd, variant, alpha=0.5, beta=-2.0)
+    assert_held(odd, ONE, alpha=0.5, beta=-2.0)
+
+
+def test_quads_of_some_operands_alone() -> None:
+    # A's lines are quads along k, B and D have no quads; then the other way round.
+    assert_held(Operation.plain(9, 7, 16, batch=3, beta=True), QUADS, beta=0.5)
+    assert_held(Operation.plain(9, 8, 7, batch=3, beta=True), QUADS, beta=0.0)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +115,26 @@ def test_variants_are_of_batches_alone_and_all_different() -> None:
     assert not list(TINY.variants(Operation.plain(9, 4, 4), gpu("H200")))
 
 
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_shared_memory_is_no_slower_than_the_multiply_adds(layout: str) -> None:
+    o = Operation.plain(32, 32, 32, layout=layout, batch=4)
+    variant = Variant(kernel="tiny", tile=Tile(bm=64, bn=32, tm=8, tn=4))
+    space = [np.zeros(4 * 1024 + 32, np.float32) for _ in range(3)]
+    # Lines of 128 bytes begin where they do in an allocation of a GPU.
+    a, b, d = (each.ctypes.data + -each.ctypes.data % 128 for each in space)
+    argument = emulated_argument(o, variant, Pointers(a=a, b=b, d=d), alpha=1.0, beta=0.0)
+    artifact = compile_variant(o, variant, "sm_90")
+    counted = run(artifact, TINY.launch(o, variant), [argument], count=True).counters
+    assert counted is not None
+    # Four warps multiply in a cycle.
+    cycles = o.flops / 2 / 32 / 4
+    assert counted.shared_load_wavefronts <= cycles
+    # Quads of both operands, each in four passes of eight lanes.
+    assert counted.shared_store_wavefronts == 4 * 2 * 4 * 1024 / 4 / 32
+
+
 def test_slabs_are_copied_by_128_bits_and_nothing_spills() -> None:
-    artifact = compile_variant(Operation.plain(9, 4, 4, batch=8192), FOUR, "sm_90")
+    artifact = compile_variant(Operation.plain(9, 4, 4, batch=8192), QUADS, "sm_90")
     assert resources(artifact).local_bytes == 0
     (code,) = disassemble(artifact).functions.values()
     wide = [i for i in code.instructions if i.opcode == "LDGSTS" and "128" in i.modifiers]

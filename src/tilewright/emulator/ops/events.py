@@ -1,4 +1,4 @@
-"""The events of a counting build: one record an executed memory instruction of a warp.
+"""The events of a counting build: one record an executed memory instruction or barrier of a warp.
 
 A block asks once for room for all its events, then writes each where its instruction stands, and
 counts them when all are written: a fault leaves none that is half made.
@@ -21,6 +21,7 @@ from tilewright.emulator.ops.accesses import (
     space_of,
     start_of,
 )
+from tilewright.emulator.plan import is_block_barrier
 from tilewright.toolchain.ptx.ir import Instruction
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def _events(ins: Instruction) -> int:
     """Return how many events an instruction makes: a copy is a load and a store."""
     if ins.opcode == "cp":
         return 2 if is_copy(ins) else 1
+    if is_block_barrier(ins):
+        return 1
     return int(ins.opcode in _RECORDED and ins.space != "param")
 
 
@@ -86,11 +89,17 @@ def record_row(
 
 
 def record_wait(t: Translator, code: BlockCode, pc: int, keep: ir.Value, active: ir.Value) -> None:
-    """Write the event of a wait for copies, or of a group's end: `keep` in the place of base."""
+    """Write the event of a wait, or of a group of copies' end: `keep` in the place of base."""
     place, block = _next(code)
     t.offsets[pc] = (0,) * WARP
     head = [block, ir.Constant(I32, pc), t.e.warp_index, active, ir.Constant(I32, -1)]
     _write(code.b, place, [*head, code.b.sext(keep, I64)])
+
+
+def record_barrier(t: Translator, code: BlockCode, pc: int) -> None:
+    """Write the event of a warp that comes to a barrier of its block, and count it."""
+    record_wait(t, code, pc, ir.Constant(I32, 0), code.mask)
+    commit(t, code)
 
 
 def _next(code: BlockCode) -> tuple[ir.Value, ir.Value]:
@@ -131,9 +140,10 @@ def _row_function(t: Translator) -> ir.Function:
 
 
 def commit(t: Translator, code: BlockCode) -> None:
-    """Count the events of a block, which are all written."""
+    """Count the events of a block, which are all written, unless that was done."""
     if code.room is not None:
         _advance(code.b, t.frame.context, "event_count", code.room.written)
+        code.room = None
 
 
 def _advance(b: ir.IRBuilder, context: ir.Value, name: str, amount: int) -> ir.Value:

@@ -9,6 +9,7 @@ from llvmlite import ir
 from tilewright.emulator import state
 from tilewright.emulator.codegen import I1, I8, I32, I64, Value
 from tilewright.emulator.lanes import UNIFORM, WARP
+from tilewright.emulator.ops.events import record_barrier
 from tilewright.emulator.ops.table import unsupported
 from tilewright.emulator.state import Fault, Status
 from tilewright.toolchain.ptx.ir import Instruction, Operand
@@ -123,6 +124,8 @@ def barrier(t: Translator, code: BlockCode, pc: int, ins: Instruction) -> None:
     _put(t, code, state.WARP_BLOCKING, ir.Constant(I32, 0 if "arrive" in ins.flags else 1))
     _put(t, code, state.WARP_BARRIER_PC, ir.Constant(I32, pc))
     _put(t, code, state.WARP_REDUCED, votes)
+    if t.counting:
+        record_barrier(t, code, pc)
     code.save()
     after = t.plan.number_at(pc + 1)
     t.park(code.mask, after)

@@ -22,7 +22,7 @@ def compile_variant(operation: Operation, variant: Variant, arch: str) -> Artifa
 
 
 def compile_for_gpu(operation: Operation, variant: Variant, arch: str) -> Compiled:
-    """Return a variant as a GPU is to run it: its main loop scheduled anew, if that is proved right.
+    """Return a variant as a GPU is to run it: its main loop scheduled anew, if proved right.
 
     Raises:
         TileError: the kernel cannot run so.

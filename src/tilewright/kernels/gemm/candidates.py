@@ -15,21 +15,21 @@ LANES = (4, 8)
 # Outputs of a thread along m and n, in 4x4 quads.
 OUTPUTS = ((4, 4), (4, 8), (8, 4), (8, 8), (8, 16), (16, 8))
 WARPS = (4, 8)
-# (bk, stages): steps long enough to pay for their barrier, with as much under way as hides the
-# latency of global memory. Threads with few outputs finish a step sooner, so theirs is longer.
-STEPS_OF_LARGE = ((8, 4), (16, 3))
-STEPS_OF_SMALL = ((16, 4), (32, 3))
-LARGE_OUTPUTS = 64
+# (bk, stages) by a thread's outputs: steps long enough to pay for their barrier, with as much
+# under way as hides the latency of global memory. Threads with few outputs finish a step sooner, so
+# theirs is longer. (16 x 3 for 128 outputs and 32 x 3 for few won for none of 13 shapes.)
+STEPS = {128: ((8, 4),), 64: ((8, 4), (16, 3)), 32: ((16, 4),), 16: ((16, 4),)}
 SIDES = range(32, 257)
 MOST_ASPECT = 4  # a longer block reads more of A and B than a squarer one of as many outputs
-# Registers of a thread beside its sums and two sets of fragments: addresses, loops, staging.
-# Fitted so that 8x8 outputs make 124: two blocks of 256 threads an SM, which is known to do best.
-_OTHER_REGISTERS = 28
+# Registers of a thread beside its sums and two sets of fragments: addresses, loops, staging. With
+# 64 outputs or more 28 do, which leaves two blocks of 256 threads an SM with 8x8; threads with
+# fewer copy more for each of theirs, and were seen to spill with less than 56.
+_OTHER_REGISTERS, _OTHERS_OF_FEW, _FEW_OUTPUTS = 28, 56, 32
 _SM_REGISTERS = 65536  # of every architecture that is compiled for
 
 # Blocks for each SM that a split of k aims at.
 WAVES = (1, 2, 4, 8)
-MOST_SPLITS = 64
+MOST_SPLITS = 256
 # Steps along k that a part must have: fewer do not fill the stages, and the rest is overhead.
 LEAST_STEPS = 4
 # Of the time, for which SMs are idle in the last wave: less is not worth another pass over sums.
@@ -38,7 +38,9 @@ LEAST_IDLE = 0.02
 
 def registers(tile: Tile) -> int:
     """Return about how many registers a thread needs: its sums, fragments twice, and the rest."""
-    return tile.tm * tile.tn + 2 * (tile.tm + tile.tn) + _OTHER_REGISTERS
+    outputs = tile.tm * tile.tn
+    others = _OTHERS_OF_FEW if outputs <= _FEW_OUTPUTS else _OTHER_REGISTERS
+    return outputs + 2 * (tile.tm + tile.tn) + others
 
 
 def tiled_tiles() -> Iterator[Tile]:
@@ -49,7 +51,7 @@ def tiled_tiles() -> Iterator[Tile]:
             bm, bn = wm * along_m, wn * (warps // along_m)
             if not (bm in SIDES and bn in SIDES and max(bm, bn) <= MOST_ASPECT * min(bm, bn)):
                 continue
-            for bk, stages in STEPS_OF_LARGE if tm * tn >= LARGE_OUTPUTS else STEPS_OF_SMALL:
+            for bk, stages in STEPS[tm * tn]:
                 tile = Tile(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, wm=wm, wn=wn, stages=stages)
                 yield replace(tile, min_blocks=_blocks(tile))
 

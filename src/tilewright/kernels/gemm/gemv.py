@@ -8,7 +8,6 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm import narrow
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.kernels.tiles import Tile
 from tilewright.launch import Launch
 
 # Rows of which a thread can hold its part of A for some steps.
@@ -16,8 +15,11 @@ MOST_ROWS = 4
 # (lanes along the long side, columns of a thread, threads, steps under way). With neighbours along
 # the long side, 64 bytes or more side by side; with neighbours along k, all lanes along k. 8 to 16
 # loads of 128 bits under way in each thread, so 64 to 128 KB an SM.
-_ALONG = ((4, 4, 512, 4), (4, 4, 1024, 2), (8, 4, 256, 4), (8, 4, 512, 2), (32, 4, 256, 4))
-_ACROSS = ((1, 1, 128, 8), (1, 2, 64, 8), (1, 2, 128, 5), (1, 4, 64, 4), (1, 4, 128, 4), (1, 4, 256, 3))
+_ALONG = ((4, 4, 256, 4), (4, 4, 512, 4), (8, 4, 256, 4), (8, 4, 512, 2), (32, 4, 256, 4))
+_ACROSS = (
+    (1, 1, 128, 8), (1, 1, 512, 4), (1, 2, 64, 8), (1, 2, 128, 5), (1, 4, 64, 4), (1, 4, 128, 4),
+    (1, 4, 256, 3),
+)  # fmt: skip
 
 
 def _launch(operation: Operation, variant: Variant) -> Launch:
@@ -29,15 +31,19 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     few, many = sorted((o.m, o.n))
     if few > MOST_ROWS:
         return
-    for side, each, threads, stages in _ALONG if narrow.along(o) else _ACROSS:
-        each = min(each, many)
+    along = narrow.along(o) and many >= _ALONG[0][0] * _ALONG[0][1]
+    for side, each, threads, most in _ALONG if along else _ACROSS:
+        if each > many:
+            continue
         steps = max(1, -(-o.k * side // (narrow.RUN * threads)))
-        stages = min(stages, steps)
+        stages = min(most, steps)
+        while stages > 1 and threads * _registers(few, each, stages) > narrow.SM_REGISTERS:
+            stages -= 1
         tile = narrow.narrow_tile(
             o, few=few, each=each, side=side, threads=threads, stages=stages,
             registers=_registers(few, each, stages),
         )  # fmt: skip
-        if tile is not None and side * each < 2 * max(many, 4):
+        if tile is not None:
             yield from narrow.with_splits("gemv", o, tile, gpu, narrow.sums_bytes(tile))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.operation import Access, Operation
 from tilewright.kernels.tiles import Tile
 from tilewright.launch import Launch
 
@@ -67,7 +68,7 @@ class GemmKernel:
     `check(operation, variant)` raises TileError where the kernel cannot run so;
     `variants(operation, gpu)` yields the choices worth measuring, all of them legal on the GPU.
     `most_splits` are the most parts of k, each with at least `least_steps` steps of bk; `shares`
-    says whether workers can share the last tiles.
+    says whether workers can share the last tiles. `access(operation)` is what the code depends on.
     """
 
     name: str
@@ -81,6 +82,7 @@ class GemmKernel:
     most_splits: int = 1
     least_steps: int = 1
     shares: bool = False
+    access: Callable[[Operation], Access] = attrgetter("access")
 
     @property
     def source(self) -> Path:
@@ -99,4 +101,4 @@ class GemmKernel:
             TileError: the kernel cannot run so.
         """
         self.check(operation, variant)
-        return f"{self.function}<{variant.tile.expression()},{operation.access.expression()}>"
+        return f"{self.function}<{variant.tile.expression()},{self.access(operation).expression()}>"

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.candidates import useful_splits
 from tilewright.kernels.gemm.kernel import Variant, Workspace
-from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
 from tilewright.kernels.tiles import FLOAT_BYTES, WARP_THREADS, Tile, TileUse, check
 from tilewright.launch import MAX_GRID, Launch
 
@@ -17,6 +16,7 @@ _USE = TileUse(reads=frozenset({"bk", "tm", "tn", "stages", "kparts"}), whole_ro
 RUN = 4  # of k that a thread takes a step
 MOST_SPLITS = 132
 SM_REGISTERS = 65536  # of every architecture that is compiled for
+_SHORT = 8  # steps along k
 
 
 def check_narrow(operation: Operation, variant: Variant) -> None:
@@ -107,7 +107,8 @@ def workspace(operation: Operation, variant: Variant) -> Workspace:
     if 2 * sums > tile.threads:
         sums = -(-sums // tile.threads) * tile.threads  # whole for each thread
     return Workspace(
-        partial_bytes=FLOAT_BYTES * long * short * splits * sums, arrivals_bytes=4 * long * short
+        partial_bytes=FLOAT_BYTES * long * short * splits * sums,
+        arrivals_bytes=4 * long * short * splits,
     )
 
 
@@ -122,8 +123,22 @@ def along(operation: Operation) -> bool:
     return not access.a_along_k if tall(operation) else access.b_along_n
 
 
+def wide(operation: Operation) -> bool:
+    """Whether four floats an instruction may be read of both, of the smaller operand along k."""
+    access = operation.access
+    along_k = not access.b_along_n if tall(operation) else access.a_along_k
+    return along_k and access.a_vector == access.b_vector == VECTOR_FLOATS
+
+
 def narrow_tile(
-    operation: Operation, *, few: int, each: int, side: int, threads: int, stages: int, registers: int
+    operation: Operation,
+    *,
+    few: int,
+    each: int,
+    side: int,
+    threads: int,
+    stages: int,
+    registers: int,
 ) -> Tile | None:
     """Return the tile of `few` rows and `side` lanes with `each` columns, or None if there is none.
 
@@ -149,12 +164,19 @@ def narrow_tile(
 def with_splits(
     kernel: str, operation: Operation, tile: Tile, gpu: Gpu, shared_bytes: int
 ) -> Iterator[Variant]:
-    """Yield a tile's variants: k whole, and in as many parts as fill the GPU once or twice."""
+    """Yield a tile's variants: k in as many parts as give each SM a block, or all it has room for.
+
+    A short k is worth keeping whole as well.
+    """
     if shared_bytes > gpu.limits.shared_bytes_per_block_max:
         return
     long, short, _ = grid(operation, Variant(kernel=kernel, tile=tile))
     steps = max(1, -(-operation.k // tile.bk))
-    for splits in useful_splits(long * short, steps, gpu, most=MOST_SPLITS, least_steps=1):
+    found = {1} if steps <= _SHORT else set()
+    for blocks in (gpu.sm_count, gpu.sm_count * tile.min_blocks):
+        splits = max(1, min(MOST_SPLITS, steps, blocks // (long * short)))
+        found.add(-(-steps // -(-steps // splits)))  # no part is without steps
+    for splits in sorted(found):
         variant = Variant(kernel=kernel, tile=tile, splits=splits)
         try:
             check_narrow(operation, variant)

@@ -113,12 +113,12 @@ class Operation:
     def access(self) -> Access:
         """How A and B may be read."""
         a_along_k = self.a.col == 1
-        b_along_n = self.b.row != 1 or self.b.col == 1
+        b_along_n = self.b.row != 1 or (self.b.col == 1 and self.n > 1)
         return Access(
             a_along_k=a_along_k,
             b_along_n=b_along_n,
-            a_vector=_vector(self.a, self.k if a_along_k else self.m, along_row=a_along_k),
-            b_vector=_vector(self.b, self.n if b_along_n else self.k, along_row=b_along_n),
+            a_vector=_vector(self.a, self.m, self.k, along_row=a_along_k),
+            b_vector=_vector(self.b, self.k, self.n, along_row=b_along_n),
         )
 
     @property
@@ -142,8 +142,10 @@ class Operation:
         return cls(**{**data, **strides})  # type: ignore[arg-type]
 
 
-def _vector(strides: Strides, length: int, *, along_row: bool) -> Literal[1, 4]:
-    """Return how many neighbours one access may read: all rows must start aligned and end whole."""
+def _vector(strides: Strides, rows: int, cols: int, *, along_row: bool) -> Literal[1, 4]:
+    """Return how many neighbours one access may read: lines must start aligned and end whole."""
     unit, step = (strides.col, strides.row) if along_row else (strides.row, strides.col)
-    whole = unit == 1 and step % VECTOR_FLOATS == 0 and length % VECTOR_FLOATS == 0
-    return 4 if whole and strides.vector and strides.batch % VECTOR_FLOATS == 0 else 1
+    lines, length = (rows, cols) if along_row else (cols, rows)
+    whole = unit == 1 and length % VECTOR_FLOATS == 0
+    aligned = strides.vector and strides.batch % VECTOR_FLOATS == 0
+    return 4 if whole and aligned and (lines == 1 or step % VECTOR_FLOATS == 0) else 1

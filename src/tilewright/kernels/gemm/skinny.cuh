@@ -1,5 +1,5 @@
-// skinny: few rows (or columns) of D, so the larger operand is read once and that is the work: every
-// SM streams its share of it through registers, all threads of a block along k.
+// skinny: few rows (or columns) of D, so the larger operand is read once and that is the work:
+// every SM streams its share of it through registers, all threads of a block along k.
 //
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
 // alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds in
@@ -61,7 +61,8 @@ __device__ void few_rows(const Product& p)
   const int column = part.n0 + S::first_column(lane);
   int64 k0 = static_cast<int64>(part.first) * T.bk + warp * S::depth;
   const float* a = p.a + part.batch * p.a_batch + part.m0 * p.a_row + k0 * p.a_col;
-  const float* b = p.b + part.batch * p.b_batch + column * p.b_col + (k0 + S::first_k(lane)) * p.b_row;
+  const float* b = p.b + part.batch * p.b_batch + column * p.b_col;
+  b += (k0 + S::first_k(lane)) * p.b_row;
   int left = min(static_cast<int64>(p.k), static_cast<int64>(part.last) * T.bk) - k0;
   float frag_b[T.stages][4][T.tn];
   const auto read = [&](int stage) {

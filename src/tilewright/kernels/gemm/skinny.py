@@ -15,14 +15,15 @@ from tilewright.launch import Launch
 
 # Where the small side is longer, other kernels read the larger operand less often.
 MOST_ROWS = 128
-# Rows of a thread: with 4 columns each, 16 leave registers for 16 warps an SM.
+# Rows of a thread: with 4 columns each, 16 leave registers for 12 warps an SM.
 _MOST_TM = 16
-_MOST_STAGES = 4
-_THREADS = (128, 256)
-# (lanes along the long side, columns of a thread): with neighbours along it in memory, 64 bytes or
-# more side by side; with neighbours along k, so many lanes along k.
-_WIDTHS_ALONG = ((4, 4), (8, 4), (32, 4), (8, 8))
-_WIDTHS_ACROSS = ((1, 4), (4, 4), (8, 4), (4, 8))
+# Too short to be cut into parts: blocks of fewer rows fill the SMs as well.
+_SHORT = 512
+# (lanes along the long side, columns of a thread, threads). With neighbours along it in memory, 64
+# bytes or more side by side; with neighbours along k, as many along k.
+_ALONG = ((4, 4, 128), (8, 4, 128), (8, 4, 256), (8, 8, 128), (32, 4, 128))
+_NARROW = 40  # columns that a few lanes have exactly, whatever their number
+_ACROSS = ((4, 4, 128), (4, 4, 256), (4, 8, 128), (8, 4, 128))
 
 
 def _check(operation: Operation, variant: Variant) -> None:
@@ -47,19 +48,23 @@ def _launch(operation: Operation, variant: Variant) -> Launch:
 def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     o = operation
     few, many = sorted((o.m, o.n))
-    if few > MOST_ROWS:
+    if not 1 < few <= MOST_ROWS:
         return
     least = -(-few // _MOST_TM)
-    heights = sorted({-(-few // (least * more)) for more in (1, 2)}, reverse=True)
-    widths = _WIDTHS_ALONG if narrow.along(o) else _WIDTHS_ACROSS
-    for tm, (side, tn), threads in product(heights, widths, _THREADS):
+    heights = {-(-few // least)}
+    if o.k <= _SHORT:
+        heights.add(-(-few // (least * 4)))
+    widths = _ALONG if narrow.along(o) else _ACROSS
+    if many <= _NARROW:
+        widths = (*widths, (4, -(-many // 4), 128), (8, -(-many // 8), 128))
+    for tm, (side, tn, threads) in product(sorted(heights, reverse=True), widths):
         if side * tn >= 2 * max(many, 4):
             continue
         steps = max(1, -(-o.k * side // (narrow.RUN * threads)))
-        stages = min(steps, max(1, _MOST_STAGES * 4 // max(tm, tn)))
+        stages = min(steps, 2 if tn > 4 or tm > 8 else 3)
         tile = narrow.narrow_tile(
             o, few=tm, each=tn, side=side, threads=threads, stages=stages,
-            registers=tm * tn + narrow.RUN * tn * stages + 44,
+            registers=tm * tn + narrow.RUN * tn * stages + (44 if narrow.wide(o) else 68),
         )  # fmt: skip
         if tile is not None and _shared_bytes(tile) <= MAX_SHARED_BYTES:
             yield from narrow.with_splits("skinny", o, tile, gpu, _shared_bytes(tile))

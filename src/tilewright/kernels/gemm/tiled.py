@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
@@ -93,6 +94,16 @@ def _shared_bytes(operation: Operation, tile: Tile) -> int:
     return tile.shared_bytes + FLOAT_BYTES * tile.stages * tile.bk * ROW_PAD * padded
 
 
+def _access(operation: Operation) -> Access:
+    """Return how A and B are read: along k by single floats, since the tile is transposed."""
+    found = operation.access
+    return replace(
+        found,
+        a_vector=1 if found.a_along_k else found.a_vector,
+        b_vector=found.b_vector if found.b_along_n else 1,
+    )
+
+
 def _launch(operation: Operation, variant: Variant) -> Launch:
     tile = variant.tile
     blocks = _tiles(operation, tile)
@@ -115,7 +126,8 @@ def _workspace(operation: Operation, variant: Variant) -> Workspace:
     if room == 1:
         return Workspace()
     return Workspace(
-        partial_bytes=FLOAT_BYTES * slots * room * tile.bm * tile.bn, arrivals_bytes=4 * slots
+        partial_bytes=FLOAT_BYTES * slots * room * tile.bm * tile.bn,
+        arrivals_bytes=4 * slots * room,
     )
 
 
@@ -154,6 +166,7 @@ TILED = GemmKernel(
     idea="tiles of A and B copied to shared memory some steps ahead",
     function="tiled",
     file="tiled.cuh",
+    access=_access,
     check=_check,
     launch=_launch,
     workspace=_workspace,

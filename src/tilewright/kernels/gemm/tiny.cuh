@@ -15,8 +15,8 @@
 //
 // Staging: the tiles keep the operand's own order, so A is [m][k] or [k][m] and B [k][n] or [n][k].
 // Where 128-bit accesses are legal, a thread reads its fragments by them as well: four of k of a
-// line along k, four neighbours of a line along m or n. Lines along k are padded to an odd number of
-// quads, so that neighbouring threads, which read neighbouring lines, meet in no bank. Where the
+// line along k, four neighbours of a line along m or n. Lines along k are padded to an odd number
+// of quads, so that neighbouring threads, which read neighbouring lines, meet in no bank. Where the
 // products of a block lie one after another without gaps, and so do the tiles, they are one slab.
 // Grid: (the batch by products of a block, 1, 1).
 // Shared memory, dynamic: 4 * products * (m*k + k*n) bytes, padding added, each operand rounded up
@@ -52,7 +52,7 @@ __device__ inline int pitch_along_k(int k, bool quads) { return quads ? (k / 4 |
 
 // All threads of the block copy the matrices of products `product` and the next, `width` floats an
 // instruction where they are not one piece.
-// NOTE: quads that move within their line of 128 bytes, as padding makes them, go through registers:
+// NOTE: quads that move within their line of 128 bytes, as padding makes them, take registers:
 // an asynchronous copy would need a pass through shared memory for each (docs/counting.md).
 template <int width>
 __device__ void stage(float* target, const Slab& slab, int64 product, int products)

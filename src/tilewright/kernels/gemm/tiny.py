@@ -48,7 +48,7 @@ def _shared_bytes(operation: Operation, products: int) -> int:
 
 
 def _pitch_along_k(k: int, vector: int) -> int:
-    """Return the floats from one line along k to the next: an odd number of quads, if it has any."""
+    """Return the floats from one line along k to the next: quads, if it has any, an odd number."""
     return (k // VECTOR_FLOATS | 1) * VECTOR_FLOATS if vector == VECTOR_FLOATS else k
 
 

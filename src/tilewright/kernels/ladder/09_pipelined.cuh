@@ -1,38 +1,38 @@
-// 09_pipelined: copies of tiles to shared memory run ahead of the arithmetic, so that no warp waits
-// for global memory: a thread starts a copy (cp.async) and goes on, and asks some steps later.
+// 09_pipelined: copies of tiles to shared memory run ahead of the arithmetic. A thread starts one
+// (cp.async), multiplies on, and asks for it some steps later: no warp waits for global memory.
 //
 // Contract: C = alpha*A*B + beta*C in float32. A [m][k], B [k][n] and C [m][n] are row-major with
 // leading dimensions lda >= k, ldb >= n, ldc >= n, at any alignment; m, n >= 1 and k >= 0. Products
-// are summed in the order of k, one fused multiply-add each; beta = 0 never reads C. A comes in
-// copies of 4 bytes, which transpose it on their way; B in copies of 16 where that is legal, else 4.
+// are summed in the order of k, one fused multiply-add each; beta = 0 never reads C. A is copied by
+// single floats, which transposes it on its way, B by four where that is legal, else by one too.
 //
 // Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread in each of the wmiter x wniter
-// sub-tiles of its warp, as in 08. Its lanes lie in Z order (lib/lanes.cuh), so that neighbours read
-// the same of A or the same of B, which halves the wavefronts. Drawn for .wm=32, .wn=128:
+// sub-tiles of its warp, as in 08. Lanes lie in Z order (lib/lanes.cuh), so that every other one
+// reads what its neighbour reads, of A and of B: a 128-bit read takes two wavefronts, not four.
 //
-//            n0           n0+128       n0+255       a warp's tile: 2 x 4 sub-tiles of 16 x 32
-//       m0   +------------+------------+               +-------+-------+-- .. --+
-//            |     w0     |     w1     |               | lanes | lanes |        |  0 1 4 5 ..
-//    m0+32   +------------+------------+               +-------+-------+-- .. --+  2 3 6 7 ..
-//            :            :            :               | lanes | lanes |        |
-//    m0+127  +------------+------------+               +-------+-------+-- .. --+
+//            n0          n0+128      n0+255     a warp's tile, 32 x 128: 2 x 4 sub-tiles
+//       m0   +-----------+-----------+             +-------+-------+-- .. --+
+//            |    w0     |    w1     |             | lanes |  ..   |        |   0  1  4  5 16 ..
+//    m0+32   +-----------+-----------+             +-------+-------+-- .. --+   2  3  6  7 18 ..
+//            :           :           :             |  ..   |       |        |   8  9 12 13 24 ..
+//    m0+127  +-----------+-----------+             +-------+-------+-- .. --+  10 11 14 15 26 ..
 //
-// Time goes to the right. Of `stages` = 4 tiles one is read, two are on their way, and the oldest,
-// which all have read, is overwritten. Within a step, fragments are read one k ahead likewise.
+// Pipeline: of 4 stages one is read while three tiles are on their way; a tile goes where the one
+// just read was. Fragments come to registers one k ahead in the same way.
 //
-//     global -> shared   |copy 3|copy 4|copy 5|copy 6|   copy s ends before step s begins: the
-//     multiply-adds      |step 0|step 1|step 2|step 3|   one wait and one barrier between steps
+//      copies under way    | 1 2 3 | 2 3 4 | 3 4 5 | 4 5 6 |  between two steps one wait, for the
+//      multiply-adds with  |   0   |   1   |   2   |   3   |  oldest copy, and one barrier
 //
-// sm_75 has no cp.async: a copy goes through registers and is waited for (lib/async.cuh).
-// The first tile has what k leaves over a whole number of tiles, and zeros; all others are whole.
+// The first tile has the k that whole tiles leave over, then zeros; so the main loop copies whole
+// tiles alone. sm_75 has no cp.async: there each copy is waited for (lib/async.cuh).
 //
-// Shared memory, dynamic: 4 * stages * bk * (bm + pad + bn) bytes = 4 * 4 * 8 * 392 = 50176. pad = 8
-// puts the four k of a row, which a warp copies at once, 8 banks apart.
+// Shared memory: dynamic, 4 * stages * bk * (bm + pad + bn) bytes = 4 * 4 * 8 * 392 = 50176. By
+// pad = 8 the four k of a row, which a warp copies at once, come into banks of their own.
 // Claims: load_sectors_per_request 32/3 = (4 copies of A, 8 each + 2 of B, 16) / 6;
-// load_requests_per_warp_fma 3/512; store_sectors_per_output 1/8 (a row of quads is contiguous:
-// eight lanes, 128 bytes); shared_store_wavefronts_per_request 2 = (4 of A, 1 each + 2 of B, 4) / 6.
-// Source: "Controlling Data Movement to Boost Performance on the NVIDIA Ampere Architecture",
-// https://developer.nvidia.com/blog/controlling-data-movement-to-boost-performance-on-ampere-architecture
+// load_requests_per_warp_fma 3/512; store_sectors_per_output 1/8; with rows at multiples of 128
+// bytes shared_store_wavefronts_per_request 20/3 = (4 copies of A, 8 each + 2 of B, 4) / 6: copies
+// of A meet no conflict where they are written, but eight rows lie in the same banks of L1.
+// Source: CUDA C++ Programming Guide, "Multi-Stage Asynchronous Data Copies using cuda::pipeline"
 #include "lib/block.cuh"
 #include "lib/epilogue.cuh"
 #include "lib/fragment.cuh"

@@ -1,38 +1,32 @@
-// 09_pipelined: copies of tiles to shared memory run ahead of the arithmetic, so that no warp waits
-// for global memory: a thread starts a copy (cp.async) and goes on, and asks some steps later.
+// 10_persistent: blocks stay and share the tiles evenly, instead of a block a tile: no SM is idle
+// while others compute a last wave of tiles.
 //
 // Contract: C = alpha*A*B + beta*C in float32. A [m][k], B [k][n] and C [m][n] are row-major with
 // leading dimensions lda >= k, ldb >= n, ldc >= n, at any alignment; m, n >= 1 and k >= 0. Products
-// are summed in the order of k, one fused multiply-add each; beta = 0 never reads C. A comes in
-// copies of 4 bytes, which transpose it on their way; B in copies of 16 where that is legal, else 4.
+// are summed in the order of k, one fused multiply-add each; where a tile is cut along k, each part
+// so, and then the parts in a fixed order, whoever finishes last. beta = 0 never reads C.
 //
-// Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread in each of the wmiter x wniter
-// sub-tiles of its warp, as in 08. Its lanes lie in Z order (lib/lanes.cuh), so that neighbours read
-// the same of A or the same of B, which halves the wavefronts. Drawn for .wm=32, .wn=128:
+// Tile: bm x bn outputs, computed as in 09. The grid is `workers` blocks, one an SM, or one a step
+// of bk where there are fewer steps. Whole tiles are dealt first; then the others, between one
+// and two a block, are shared end to end (lib/work.cuh). Drawn for 17 tiles and 4 workers:
 //
-//            n0           n0+128       n0+255       a warp's tile: 2 x 4 sub-tiles of 16 x 32
-//       m0   +------------+------------+               +-------+-------+-- .. --+
-//            |     w0     |     w1     |               | lanes | lanes |        |  0 1 4 5 ..
-//    m0+32   +------------+------------+               +-------+-------+-- .. --+  2 3 6 7 ..
-//            :            :            :               | lanes | lanes |        |
-//    m0+127  +------------+------------+               +-------+-------+-- .. --+
+//      worker 0  |   5    |   9    |   13   |   0    |1 |     a block a tile takes five waves,
+//      worker 1  |   6    |   10   |   14   |  1   | 2  |     this 4.25: tiles 0 .. 4 make 1.25
+//      worker 2  |   7    |   11   |   15   | 2  |  3   |     a worker, so some are cut
+//      worker 3  |   8    |   12   |   16   |3 |   4    |
 //
-// Time goes to the right. Of `stages` = 4 tiles one is read, two are on their way, and the oldest,
-// which all have read, is overwritten. Within a step, fragments are read one k ahead likewise.
+// Order: bands of eight rows of tiles, column after column (lib/tile_order.cuh): tiles that are
+// computed at one time share more of A and B in the L2.
 //
-//     global -> shared   |copy 3|copy 4|copy 5|copy 6|   copy s ends before step s begins: the
-//     multiply-adds      |step 0|step 1|step 2|step 3|   one wait and one barrier between steps
+// Workspace: `partial`, the sums of the parts of cut tiles, and `arrivals`, how many of them are
+// there: the last to come adds all (lib/splits.cuh). `arrivals` is zero before and after a launch.
 //
-// sm_75 has no cp.async: a copy goes through registers and is waited for (lib/async.cuh).
-// The first tile has what k leaves over a whole number of tiles, and zeros; all others are whole.
-//
-// Shared memory, dynamic: 4 * stages * bk * (bm + pad + bn) bytes = 4 * 4 * 8 * 392 = 50176. pad = 8
-// puts the four k of a row, which a warp copies at once, 8 banks apart.
-// Claims: load_sectors_per_request 32/3 = (4 copies of A, 8 each + 2 of B, 16) / 6;
-// load_requests_per_warp_fma 3/512; store_sectors_per_output 1/8 (a row of quads is contiguous:
-// eight lanes, 128 bytes); shared_store_wavefronts_per_request 2 = (4 of A, 1 each + 2 of B, 4) / 6.
-// Source: "Controlling Data Movement to Boost Performance on the NVIDIA Ampere Architecture",
-// https://developer.nvidia.com/blog/controlling-data-movement-to-boost-performance-on-ampere-architecture
+// Shared memory: dynamic, 4 * stages * bk * (bm + pad + bn) bytes = 4 * 4 * 8 * 392 = 50176.
+// Claims: those of 09, where no tile is cut: load_sectors_per_request 32/3;
+// load_requests_per_warp_fma 3/512; store_sectors_per_output 1/8;
+// shared_store_wavefronts_per_request 20/3.
+// Source: Osama et al., "Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix
+// Multiplication on the GPU", https://arxiv.org/abs/2301.03598
 #include "lib/block.cuh"
 #include "lib/epilogue.cuh"
 #include "lib/fragment.cuh"

@@ -71,7 +71,7 @@ __device__ Part part_of_block(const Product& p)
   const unsigned batch = p.batch == 1 ? 0 : blockIdx.x / tiles_n;
   const int n0 = (blockIdx.x - batch * tiles_n) * T.bn, m0 = blockIdx.y * T.bm;
   const unsigned steps = (p.k - 1) / T.bk + (p.k > 0), split = blockIdx.z;
-  const unsigned each = steps / p.splits, more = steps % p.splits;  // the first `more` have one more
+  const unsigned each = steps / p.splits, more = steps % p.splits;  // the first `more` have 1 more
   const int first = split * each + min(split, more);
   const int last = first + each + (split < more);
   return {batch, m0, n0, first, last};

@@ -34,47 +34,64 @@ __device__ bool last_to_arrive(const P& p, int64 slot, int parts)
 // by every thread of the block. `slot` is the tile's number in the workspace, `room` the parts that
 // the workspace has room for in each tile.
 //
-// Workspace: partial [slot][room][count / width][threads][width], arrivals [slot]. Within four, the
-// order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does not have, and
-// a multiply-add reads one register of each (docs/schedule.md).
+// More than eight parts are added in groups first, each by its own last block, so that no block
+// reads more than some twice their square root. The groups follow the number of parts alone: the
+// order of the additions is the same in every run.
+//
+// Workspace: partial [slot][room][count / width][threads][width], arrivals [slot][room]. Within
+// four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does not
+// have, and a multiply-add reads one register of each (docs/schedule.md).
 template <int threads, int count, class P>
 __device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int part, int parts,
                           int room)
 {
-  if (parts == 1) return true;
   constexpr int width = count % 4 == 0 ? 4 : 1;
   constexpr int64 size = static_cast<int64>(threads) * count;
+  constexpr int ahead = count <= 4 ? 8 : count <= 16 ? 4 : 1;  // parts read at a time
   float* const first = p.partial + slot * room * size + threadIdx.x * width;
-  float* const mine = first + part * size;
-#pragma unroll
-  for (int i = 0; i < count; i += width) {
-    if constexpr (width == 4) {
-      const float4 four = {value[i + 1], value[i], value[i + 3], value[i + 2]};
-      __stcg(reinterpret_cast<float4*>(mine + i * threads), four);
-    } else {
-      __stcg(mine + i * threads, value[i]);
-    }
-    value[i] = 0.0f;
-    if constexpr (width == 4) value[i + 1] = value[i + 2] = value[i + 3] = 0.0f;
+  int most = parts;  // in a group
+  if (parts > 8) {
+    for (most = 3; most * most < parts; ++most) continue;
   }
-  if (!last_to_arrive(p, slot, parts)) return false;
-  // Several parts in flight: the reads of the next ones do not wait for these.
-  constexpr int ahead = count <= 4 ? 8 : count <= 16 ? 4 : 1;
-#pragma unroll ahead
-  for (int other = 0; other < parts; ++other) {
-    const float* const theirs = first + other * size;
+  int64 stride = size;          // between the parts, later the groups, that are added
+  int64 counter = slot * room;  // of the first group; the groups' own comes behind theirs
+  while (parts > 1) {
+    const int group = part / most;
+    const int members = min(most, parts - group * most);
+    const int groups = (parts + most - 1) / most;
+    float* const mine = first + part * stride;
 #pragma unroll
     for (int i = 0; i < count; i += width) {
       if constexpr (width == 4) {
-        const float4 four = __ldcg(reinterpret_cast<const float4*>(theirs + i * threads));
-        value[i + 1] += four.x;
-        value[i] += four.y;
-        value[i + 3] += four.z;
-        value[i + 2] += four.w;
+        const float4 four = {value[i + 1], value[i], value[i + 3], value[i + 2]};
+        __stcg(reinterpret_cast<float4*>(mine + i * threads), four);
       } else {
-        value[i] += __ldcg(theirs + i * threads);
+        __stcg(mine + i * threads, value[i]);
       }
     }
+    if (!last_to_arrive(p, counter + group, members)) return false;
+#pragma unroll
+    for (int i = 0; i < count; ++i) value[i] = 0.0f;
+    const float* theirs = first + group * most * stride;
+#pragma unroll ahead
+    for (int other = 0; other < members; ++other, theirs += stride) {
+#pragma unroll
+      for (int i = 0; i < count; i += width) {
+        if constexpr (width == 4) {
+          const float4 four = __ldcg(reinterpret_cast<const float4*>(theirs + i * threads));
+          value[i + 1] += four.x;
+          value[i] += four.y;
+          value[i + 3] += four.z;
+          value[i + 2] += four.w;
+        } else {
+          value[i] += __ldcg(theirs + i * threads);
+        }
+      }
+    }
+    counter += groups;
+    stride *= most;
+    part = group;
+    parts = groups;
   }
   return true;
 }

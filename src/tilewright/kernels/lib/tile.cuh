@@ -19,7 +19,7 @@ struct Tile {
   int min_blocks = 0;  // blocks that an SM must have registers for; 0 lets the compiler choose
   int stages = 0;      // tiles of A and B in shared memory at a time; 0 for one
   int kparts = 1;      // threads that share an output, each with a part of k
-  int workers = 0;     // blocks that stay and share all tiles of C; 0 for a block a tile
+  int workers = 0;     // blocks that stay and share all tiles of C: the grid's, not for kernels
 
   __host__ __device__ constexpr int threads() const
   {

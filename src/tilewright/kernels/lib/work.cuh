@@ -9,8 +9,8 @@ struct Segment {
   int begin, steps, part, parts, room;
 };
 
-// The first gridDim.x - workers blocks have a tile each, or one of its `splits` equal parts. The last
-// `workers` share what tiles are left, end to end, so that all have the same number of steps:
+// The first gridDim.x - workers blocks have a tile each, or one of its `splits` equal parts. The
+// last `workers` share what tiles are left, end to end, so that all have the same number of steps:
 // 561 tiles on 132 SMs are not five waves, the last of them nearly empty, but four and a quarter.
 //
 //     steps of tiles   |---- tile 0 ----|---- tile 1 ----|---- tile 2 ----|
@@ -77,30 +77,33 @@ private:
   unsigned at, end;       // of this worker, in steps from the first shared tile
 };
 
-// The same for blocks that stay, all of them: whole tiles are dealt like cards, block after block and
-// round after round; what is left, between one tile a block and two, they share as above.
+// The same for blocks that all stay: what makes no whole rounds, and one round more, they share as
+// above; the tiles behind are dealt like cards, round after round, and come first.
 class Deal {
 public:
   __device__ Deal(unsigned tiles, int depth)
-      : depth(depth), whole((max(tiles / gridDim.x, 1u) - 1) * gridDim.x), dealt(blockIdx.x),
-        shared(tiles - whole, depth, 1, gridDim.x)
+      : tiles(tiles), depth(depth), shared(shared_of(tiles), depth, 1, gridDim.x),
+        dealt(shared_of(tiles) + blockIdx.x)
   {
   }
 
+  // Whether there is another segment, which `segment` then is.
   __device__ bool next(Segment& segment)
   {
-    if (dealt < whole) {
-      segment = {dealt, 0, 0, depth, 0, 1, 1};
-      dealt += gridDim.x;
-      return true;
-    }
-    if (!shared.next(segment)) return false;
-    segment.tile += whole;
+    if (dealt >= tiles) return shared.next(segment);
+    segment = {dealt, dealt, 0, depth, 0, 1, 1};
+    dealt += gridDim.x;
     return true;
   }
 
 private:
+  __device__ static unsigned shared_of(unsigned tiles)
+  {
+    return tiles - (max(tiles / gridDim.x, 1u) - 1) * gridDim.x;
+  }
+
+  unsigned tiles;
   int depth;
-  unsigned whole, dealt;
   Work shared;
+  unsigned dealt;  // the next tile that this block is dealt
 };

@@ -18,7 +18,6 @@ from tilewright.toolchain.sass import (
 )
 from tilewright.toolchain.schedule.operands import Operands, operands
 
-
 _WAYS = frozenset({"BRA", "EXIT", "BSSY", "BSYNC"})  # they end a basic block, or name one
 _ELSEWHERE = frozenset({"BRX", "JMP", "JMX", "CALL", "RET"})
 
@@ -105,8 +104,8 @@ def _main_loop(name: str, code: tuple[SassInstruction, ...]) -> tuple[int, int]:
     for ins in code:
         if ins.opcode in _ELSEWHERE:
             raise UnsupportedError(
-                f"{ins.mnemonic} at {ins.address:#x}: where {name} goes from there is not known, so "
-                "what its registers hold is not either"
+                f"{ins.mnemonic} at {ins.address:#x}: where {name} goes from there is not known, "
+                "so what its registers hold is not either"
             )
     target = [index_at.get(-1 if ins.target is None else ins.target, -1) for ins in code]
     ways = [index for index, ins in enumerate(code) if ins.opcode in _WAYS]

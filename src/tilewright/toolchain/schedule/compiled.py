@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from tilewright.errors import UnsupportedError
+from tilewright.errors import ToolchainError, UnsupportedError
 from tilewright.toolchain.artifact import Artifact
 from tilewright.toolchain.cache import CompileCache, cache_key, default_cache
 from tilewright.toolchain.nvrtc import compile_cuda
@@ -18,7 +18,7 @@ from tilewright.toolchain.schedule.style import BEST, Style
 _REASON = "not scheduled: "  # in the log of a kept artifact
 
 # Raised whenever the scheduler makes other code of the same input.
-SCHEDULER_VERSION = 1
+SCHEDULER_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,10 @@ def compile_scheduled(
     )
     found = store.get(key) if store is not None else None
     if found is None:
-        found = _scheduled(plain, style)
+        try:
+            found = _scheduled(plain, style)
+        except ToolchainError as error:  # no nvdisasm: the next call may find one
+            return Compiled(artifact=plain, refused=str(error))
         if store is not None:
             store.put(key, found)
     refused = found.log.removeprefix(plain.log).removeprefix(_REASON)

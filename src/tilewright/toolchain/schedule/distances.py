@@ -15,27 +15,29 @@ from tilewright.toolchain.schedule.code import Code, Line
 from tilewright.toolchain.schedule.encode import LONGEST_STALL, Encoded
 from tilewright.toolchain.schedule.operands import FIXED, Operands, never_runs
 
-# Longer than any fixed latency, for pairs that ptxas does not have closer; and, by the kind of
-# register, as long as the longest that it is seen to keep on sm_90 with nothing else to wait for:
-# 7 cycles from an operation on general registers, 13 from a comparison to what it guards, 11
-# within the uniform datapath.
+# Stand for what barriers and waits order: accesses of shared memory, copies to it, their arrival.
+_MEMORY, _COPIES, _ARRIVAL = "memory", "copies", "arrival"
+# Longer than any fixed latency, for pairs that ptxas does not have closer. And, by the kind of the
+# register, as long as the longest that it is seen to keep where nothing else holds it up, in 279
+# kernels for sm_90: 7 cycles from an operation on general registers, 13 from a comparison to what
+# it guards, 11 within the uniform datapath, 9 from there to the address of a load, and 4 from the
+# wait for copies to the barrier.
 ENOUGH = 24
-_LONGEST = {"R": 8, "P": 13, "UP": 13}
+_LONGEST = {"R": 8, "P": 13, "UR": 13, "UP": 13, _ARRIVAL: 4}
 # From one FFMA to another that adds to its result. Source: Jia et al., arXiv 1804.06826, table of
 # latencies; ptxas keeps the same on sm_90 (a test compiles a chain).
 FFMA_LATENCY = 4
 # From an instruction that takes a scoreboard to one that waits for it: ptxas keeps 5 after an LDS.
 BOARD_LATENCY = 5
 
-# Stand for what barriers and waits order: accesses of shared memory, and copies to it.
-_MEMORY, _COPIES = "memory", "copies"
 _TOUCHES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # opcode: reads, writes
-    "BAR": ((_MEMORY,), (_MEMORY,)),
-    "DEPBAR": ((_MEMORY, _COPIES), (_MEMORY,)),
+    "BAR": ((_MEMORY, _ARRIVAL), (_MEMORY,)),
+    "DEPBAR": ((_COPIES,), (_ARRIVAL,)),
     "LDGDEPBAR": ((), (_COPIES,)),
     "LDGSTS": ((_MEMORY, _COPIES), ()),
-    "LDS": ((_MEMORY,), ()),
+    "LDS": ((_MEMORY, _ARRIVAL), ()),
 }
+_WAITING = frozenset({"BAR", "DEPBAR"})
 _JUMPS = frozenset({"BRA", "EXIT", "RET", "BSYNC"})
 
 Pair = tuple[str, str, str, str]  # relation, first and second instruction, kind of register
@@ -88,10 +90,9 @@ class Clock:
             self._read.pop(register, None)
             if now.fixed:
                 self._written[register] = now, time, number
-        if not now.fixed:
-            for register in now.reads:
-                if not register.startswith("R"):
-                    self._read.setdefault(register, {})[now.name] = time, number
+        for register in now.reads:
+            if not register.startswith("R") and register != _ARRIVAL:
+                self._read.setdefault(register, {})[now.name] = time, number
 
 
 def _kind(register: str) -> str:
@@ -124,15 +125,24 @@ def run_of(lines: Iterable[Line]) -> list[tuple[Event, int]]:
     return [(event(line), line.control.stall) for line in lines]
 
 
-def required(code: Code) -> dict[Pair, int]:
-    """Return the distances that ptxas keeps in a kernel: down its code, and around its loop."""
+def _runs(lines: Iterable[Line]) -> list[list[tuple[Event, int]]]:
+    """Return the stretches of code that issue by their stall counts alone."""
     runs: list[list[tuple[Event, int]]] = [[]]
-    for line in code.lines:
+    for line in lines:
+        if line.control.wait or line.ins.opcode in _WAITING:
+            runs.append([])
         runs[-1].append((event(line), line.control.stall))
         if line.ins.opcode in _JUMPS and line.ins.predicate is None:
             runs.append([])
-    own = run_of(code.loop)
-    found = shortest([*runs, own + own])
+    return runs
+
+
+def required(code: Code) -> dict[Pair, int]:
+    """Return the distances that ptxas keeps in a kernel: down its code, and around its loop.
+
+    A pair with something between that may wait says nothing: it may be farther apart than it looks.
+    """
+    found = shortest([*_runs(code.lines), *_runs([*code.loop, *code.loop])])
     return {pair: need for pair, need in found.items() if pair[:3] != ("result", "FFMA", "FFMA")}
 
 
@@ -140,8 +150,7 @@ def need(pair: Pair, kept: Mapping[Pair, int]) -> int:
     """Return the cycles that a pair needs at least."""
     if pair[1:3] == ("FFMA", "FFMA"):
         return FFMA_LATENCY
-    within = _LONGEST["UP"] if pair[2].startswith("U") else ENOUGH
-    return min(kept.get(pair, ENOUGH), _LONGEST.get(pair[3], within))
+    return min(kept.get(pair, ENOUGH), _LONGEST.get(pair[3], ENOUGH))
 
 
 def settle(entry: Sequence[tuple[Event, Encoded]], turn: Sequence[tuple[Event, Encoded]],

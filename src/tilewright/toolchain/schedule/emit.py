@@ -11,6 +11,7 @@ from tilewright.toolchain.schedule.code import Code, Line
 from tilewright.toolchain.schedule.distances import Event, Pair, before_loop, event, settle
 from tilewright.toolchain.schedule.encode import (
     NO_BOARD,
+    NOP,
     RESULT,
     SLOT_A,
     SLOT_B,
@@ -22,7 +23,7 @@ from tilewright.toolchain.schedule.encode import (
     with_register,
 )
 from tilewright.toolchain.schedule.loop import QUAD, Load, MainLoop, Product
-from tilewright.toolchain.schedule.operands import Operands
+from tilewright.toolchain.schedule.operands import Operands, reads_thread
 from tilewright.toolchain.schedule.place import Item, ordered_loads
 from tilewright.toolchain.schedule.registers import Registers, renamed
 from tilewright.toolchain.schedule.style import Style
@@ -46,6 +47,8 @@ def emitted(code: Code, loop: MainLoop, registers: Registers, items: Sequence[It
             turn.append(_multiply_add(plain, item, registers))
         elif item in loads:
             turn.append(_load(lines[item], registers, item, loads[item]))
+        elif item in loop.moves:
+            turn.append((Event("NOP", True, None, (), ()), Encoded(word=NOP)))
         else:
             turn.append(_other(lines[item], registers, copies))
     _mark_reuse(items, turn, lines, style)
@@ -87,12 +90,15 @@ def _boards(
     return found, copies
 
 
-def _multiply_add(
-    plain: Line, product: Product, registers: Registers
-) -> tuple[Event, Encoded]:
+def _multiply_add(plain: Line, product: Product, registers: Registers) -> tuple[Event, Encoded]:
     a, b = registers.of(product.a), registers.of(product.b)
     word = plain.word
-    for field, register in ((RESULT, product.chain), (SLOT_A, a), (SLOT_B, b), (SLOT_C, product.chain)):
+    for field, register in (
+        (RESULT, product.chain),
+        (SLOT_A, a),
+        (SLOT_B, b),
+        (SLOT_C, product.chain),
+    ):
         word = with_register(word, field, register)
     chain = f"R{product.chain}"
     return (
@@ -118,6 +124,8 @@ def _other(line: Line, registers: Registers, copies: int) -> tuple[Event, Encode
     encoded = Encoded(word=renamed(line, registers.moved))
     if line.ins.opcode == "LDGSTS":
         encoded.read_board = copies
+    elif reads_thread(line.ins):
+        encoded.write_board = copies
     elif line.ins.opcode == "LDGDEPBAR":
         encoded.write_board = NO_BOARD if control.write_barrier is None else control.write_barrier
     elif control.write_barrier is not None or control.read_barrier is not None:
@@ -135,7 +143,10 @@ def _with_moved(ops: Operands, moved: Mapping[int, int]) -> Operands:
 
 
 def _mark_reuse(
-    items: Sequence[Item], turn: Sequence[tuple[Event, Encoded]], lines: Sequence[Line], style: Style
+    items: Sequence[Item],
+    turn: Sequence[tuple[Event, Encoded]],
+    lines: Sequence[Line],
+    style: Style,
 ) -> None:
     """Keep each factor that the next multiply-add reads in the same slot."""
     before: tuple[Event, Encoded] | None = None

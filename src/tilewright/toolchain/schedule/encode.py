@@ -27,6 +27,7 @@ STALL, YIELD, WRITE_BOARD, READ_BOARD, WAIT, REUSE = (
     (105, 4), (109, 1), (110, 3), (113, 3), (116, 6), (122, 4)
 )  # fmt: skip
 NO_BOARD = 7
+NOP = 0x000FC00000000000_0000000000007918  # as ptxas pads kernels with
 LONGEST_STALL = 15
 _LONGEST_WITHOUT_YIELD = 11  # beyond, ptxas lets the warp yield
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tilewright.errors import UnsupportedError
@@ -22,16 +22,16 @@ from tilewright.toolchain.schedule.encode import (
     SLOT_C,
     bits,
 )
-from tilewright.toolchain.schedule.operands import never_runs
+from tilewright.toolchain.schedule.operands import MOVES, never_runs, opcodes, reads_thread
 
 QUAD = 4  # registers of a 128-bit load
 _FFMA = 0x223  # with three registers
 _PLAIN = re.compile(r"R\d+(?:\.reuse)?")  # neither a sign nor an absolute value
 # What may stand in the loop beside multiply-adds and loads.
-_OTHERS = frozenset(
+_OTHERS = opcodes(
     "IADD3 VIADD LEA IMAD LOP3 SHF MOV SEL ISETP PLOP3 VIMNMX VIADDMNMX IABS "
     "UIADD3 UISETP USEL UMOV ULEA ULOP3 USHF UIMAD UPLOP3 "
-    "LDGSTS LDGDEPBAR DEPBAR BAR BRA".split()
+    "LDGSTS LDGDEPBAR DEPBAR BAR BRA"
 )
 
 
@@ -65,13 +65,15 @@ class MainLoop:
     """The loop of a kernel, taken apart. Indices count the instructions of `lines`.
 
     `steps` holds the products of each step of k; every accumulator has one in each. `others` are
-    the indices of what is neither a product nor a load, in order, the branch back at the end.
+    the indices of what is neither a product nor a load, in order, the branch back at the end;
+    `moves` those of what only moves a sum to another register: sums that stay need none.
     """
 
     lines: tuple[Line, ...]
     steps: tuple[tuple[Product, ...], ...]
     loads: tuple[Load, ...]
     others: tuple[int, ...]
+    moves: tuple[int, ...] = ()
 
     @property
     def chains(self) -> frozenset[int]:
@@ -79,7 +81,7 @@ class MainLoop:
         return frozenset(product.chain for product in self.steps[0])
 
     def loads_of(self, step: int) -> tuple[Load, ...]:
-        """The loads of one step's fragments."""
+        """Return the loads of one step's fragments."""
         return tuple(load for load in self.loads if load.step == step)
 
 
@@ -101,6 +103,7 @@ def take_apart(lines: Sequence[Line]) -> MainLoop:
     chains: dict[int, list[tuple[_Value, _Value]]] = defaultdict(list)
     loads: list[int] = []
     others: list[int] = []
+    moves: list[int] = []
     for index, line in enumerate(lines):
         if line.ins.opcode == "FFMA":
             chain, factors = _multiply_add(line, values)
@@ -110,6 +113,9 @@ def take_apart(lines: Sequence[Line]) -> MainLoop:
             loads.append(index)
             for part, name in enumerate(line.ops.writes):
                 values[int(name[1:])] = _Value("load", index, part)
+        elif (moved := _moved_sum(line, values)) is not None:
+            values[int(line.ops.writes[0][1:])] = moved
+            moves.append(index)
         else:
             _check_other(line, values)
             others.append(index)
@@ -117,7 +123,16 @@ def take_apart(lines: Sequence[Line]) -> MainLoop:
                 if name.startswith("R"):
                     values[int(name[1:])] = _Value("other", index)
     _check_chains(chains, values)
-    return _arranged(lines, chains, values, loads, others)
+    loop = _arranged(lines, chains, values, loads, others)
+    return replace(loop, moves=tuple(moves))
+
+
+def _moved_sum(line: Line, values: dict[int, _Value]) -> _Value | None:
+    """Return the sum that a line moves to another register; None if it does anything else."""
+    if line.ops.template not in MOVES:
+        return None
+    held = values.get(int(line.ops.reads[0][1:]))
+    return held if held is not None and held.kind == "chain" else None
 
 
 def _multiply_add(line: Line, values: dict[int, _Value]) -> tuple[int, tuple[_Value, _Value]]:
@@ -144,11 +159,14 @@ def _multiply_add(line: Line, values: dict[int, _Value]) -> tuple[int, tuple[_Va
 
 def _check_load(line: Line) -> None:
     if "128" not in line.ins.modifiers or line.ins.predicate is not None:
-        raise UnsupportedError(f"{line}: every load of fragments must be an LDS.128 that always runs")
+        raise UnsupportedError(
+            f"{line}: every load of fragments must be an LDS.128 that always runs"
+        )
 
 
 def _check_other(line: Line, values: dict[int, _Value]) -> None:
-    if line.ins.opcode not in _OTHERS and not never_runs(line.ins):
+    known = line.ins.opcode in _OTHERS or reads_thread(line.ins) or never_runs(line.ins)
+    if not known:
         raise UnsupportedError(f"{line}: this instruction in a main loop is not understood")
     for name in line.ops.reads:
         held = values.get(int(name[1:])) if name.startswith("R") else None
@@ -161,7 +179,9 @@ def _check_chains(
 ) -> None:
     lengths = sorted({len(chain) for chain in chains.values()})
     if len(lengths) != 1:
-        raise UnsupportedError(f"accumulators have {lengths} FFMAs in a turn: expected as many each")
+        raise UnsupportedError(
+            f"accumulators have {lengths} FFMAs in a turn: expected as many each"
+        )
     if lengths[0] % 2:
         raise UnsupportedError(
             f"{lengths[0]} steps of k in a turn: two sets of fragments need an even number"

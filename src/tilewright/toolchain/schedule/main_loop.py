@@ -15,11 +15,11 @@ from tilewright.toolchain.schedule.code import Line, read_code, with_loop_of
 from tilewright.toolchain.schedule.distances import required
 from tilewright.toolchain.schedule.emit import emitted
 from tilewright.toolchain.schedule.encode import with_code
-from tilewright.toolchain.schedule.loop import take_apart
-from tilewright.toolchain.schedule.order import ordered
-from tilewright.toolchain.schedule.place import placed
+from tilewright.toolchain.schedule.loop import MainLoop, Product, take_apart
+from tilewright.toolchain.schedule.order import orders
+from tilewright.toolchain.schedule.place import Item, placed
 from tilewright.toolchain.schedule.proof import check_change, check_code
-from tilewright.toolchain.schedule.registers import assign
+from tilewright.toolchain.schedule.registers import RESERVED, Registers, assign
 from tilewright.toolchain.schedule.style import BEST, Style
 
 # Where the encoding, the latencies and the rules of scoreboards were compared with what ptxas
@@ -64,18 +64,18 @@ def schedule_main_loop(artifact: Artifact, style: Style = BEST) -> Scheduled:
     """
     if artifact.arch not in ARCHS:
         raise UnsupportedError(
-            f"{artifact.name} is compiled for {artifact.arch}: the scheduler knows the machine code "
-            f"of {', '.join(sorted(ARCHS))} alone"
+            f"{artifact.name} is compiled for {artifact.arch}: the scheduler knows the machine "
+            f"code of {', '.join(sorted(ARCHS))} alone"
         )
     code = read_code(artifact)
     loop = take_apart(code.loop)
     taken = resources(artifact)
     registers = assign(code, loop, _limit(artifact.arch, taken))
-    steps = ordered(loop, registers, style)
+    tried = [(steps, placed(loop, steps, style)) for steps in orders(loop, registers, style)]
+    steps, items = min(tried, key=lambda each: _time(loop, registers, each[1]))
     distances = required(code)
-    items = placed(loop, steps, style)
     encoded = emitted(code, loop, registers, items, steps, style, distances)
-    count = max(taken.registers, registers.highest + 1)
+    count = max(taken.registers, registers.highest + 1 + RESERVED)
     result = with_code(artifact, code.lines[code.start - 1].ins.address, encoded, count)
     after = with_loop_of(code, result)
     check_change(artifact, result, code, after)
@@ -99,7 +99,23 @@ def _limit(arch: str, taken: Resources) -> int:
     blocks = 1
     while most_registers(limits, taken.max_threads, blocks + 1) >= taken.registers:
         blocks += 1
-    return most_registers(limits, taken.max_threads, blocks)
+    return most_registers(limits, taken.max_threads, blocks) - RESERVED
+
+
+def _time(loop: MainLoop, registers: Registers, items: Sequence[Item]) -> int:
+    """Return the cycles of a turn before its stall counts are known, operands kept throughout."""
+    reads = []
+    kept: tuple[int, ...] = ()
+    for item in items:
+        if isinstance(item, Product):
+            factors = registers.of(item.a), registers.of(item.b)
+            new = [r for r in factors if r not in kept]
+            kept = factors
+            reads.append(reads_of([item.chain, *new]))
+        else:
+            names = loop.lines[item].ops.reads
+            reads.append(reads_of(int(name[1:]) for name in names if name[0] == "R"))
+    return cycles((each, 1) for each in reads)
 
 
 def turn_cycles(loop: Sequence[Line]) -> int:

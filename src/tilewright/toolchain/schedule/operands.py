@@ -17,21 +17,28 @@ from dataclasses import dataclass
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.sass import SassInstruction
 
+
+def opcodes(names: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(names.split())
+
+
 # Results come a fixed time after the issue: the stall counts of the code alone keep them apart.
-FIXED = frozenset(
+FIXED = opcodes(
     "FFMA FMUL FADD FSEL FSETP FMNMX HFMA2 IADD3 VIADD LEA IMAD LOP3 SHF MOV SEL ISETP PLOP3 PRMT "
     "VIMNMX VIADDMNMX IMNMX IABS CS2R P2R R2P "
-    "UIADD3 UISETP USEL UMOV ULEA ULOP3 USHF UIMAD UPRMT UPLOP3 ULDC".split()
+    "UIADD3 UISETP USEL UMOV ULEA ULOP3 USHF UIMAD UPRMT UPLOP3 ULDC"
 )
 # Results, or the reading of operands, come when they come: scoreboards keep them apart.
-VARIABLE = frozenset(
+VARIABLE = opcodes(
     "LDS LDG LDL LDC LD LDSM S2R S2UR R2UR SHFL MUFU I2F F2I F2F POPC FLO BREV ATOMG ATOMS VOTE "
-    "LDGSTS STG STS STL ST RED".split()
+    "LDGSTS STG STS STL ST RED"
 )
-CONTROL = frozenset(
-    "BRA EXIT BAR DEPBAR LDGDEPBAR BSSY BSYNC NOP MEMBAR ERRBAR CCTL WARPSYNC YIELD".split()
-)
-STORES = frozenset("LDGSTS STG STS STL ST RED".split())
+CONTROL = opcodes("BRA EXIT BAR DEPBAR LDGDEPBAR BSSY BSYNC NOP MEMBAR ERRBAR CCTL WARPSYNC YIELD")
+STORES = opcodes("LDGSTS STG STS STL ST RED")
+# The templates of what copies one general register to another.
+MOVES = frozenset({" MOV R# R#", " IMAD.MOV.U32 R# RZ RZ R#"})
+_PLACES = ("SR_TID.", "SR_CTAID.", "SR_LANEID")
 _MATRIX = "GMMA"  # reads and writes more registers than its text names
 
 _WORDS = {"64": 2, "128": 4}
@@ -40,7 +47,7 @@ _REGISTER = re.compile(r"(?<![\w.])(UR|UP|R|P)(\d+)(\.64|\.U64)?(?:\.reuse)?")
 _PREDICATE = re.compile(r"!?U?P[T\d]")
 _DESCRIPTOR = re.compile(r"desc\[UR(\d+)\]")
 # Both pairs of their operands may be written: the result, and what it carries out or compares to.
-_PREDICATE_RESULTS = frozenset("ISETP FSETP UISETP PLOP3 UPLOP3 R2P".split())
+_PREDICATE_RESULTS = opcodes("ISETP FSETP UISETP PLOP3 UPLOP3 R2P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,11 @@ class Operands:
 def never_runs(instruction: SassInstruction) -> bool:
     """Whether an instruction stands there for its time alone: `@!PT LDS RZ, [RZ]`."""
     return instruction.predicate in ("!PT", "!UPT")
+
+
+def reads_thread(instruction: SassInstruction) -> bool:
+    """Whether an instruction reads which thread or block it runs for, the same at any time."""
+    return instruction.opcode == "S2R" and instruction.operands[-1].startswith(_PLACES)
 
 
 def operands(instruction: SassInstruction) -> Operands:
@@ -164,4 +176,6 @@ def _width(instruction: SassInstruction, number: int, results: int) -> int:
         return 1
     # The addend of a wide product, which comes last, but for a carry.
     operands = instruction.operands
-    return 2 if number == max(n for n, o in enumerate(operands) if not _PREDICATE.fullmatch(o)) else 1
+    return (
+        2 if number == max(n for n, o in enumerate(operands) if not _PREDICATE.fullmatch(o)) else 1
+    )

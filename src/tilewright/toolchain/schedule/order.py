@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tilewright.errors import UnsupportedError
-from tilewright.toolchain.schedule.banks import Reads, cycles, issue, reads_of
+from tilewright.toolchain.schedule.banks import issue, reads_of
 from tilewright.toolchain.schedule.loop import MainLoop, Product
 from tilewright.toolchain.schedule.registers import Registers
 from tilewright.toolchain.schedule.style import Style
 
-_WIDTH = 24  # ways that the search keeps; more take longer and find no better
+_WIDTHS = (8, 24)  # how many ways the search keeps: more take longer, and need not find better
 
 Cell = tuple[int, int]
 
@@ -29,8 +29,8 @@ class Grid(NamedTuple):
     chains: tuple[tuple[int, ...], ...]
 
 
-def ordered(loop: MainLoop, registers: Registers, style: Style) -> list[list[Product]]:
-    """Return the products of every step in the order of `style`, each step's alike.
+def orders(loop: MainLoop, registers: Registers, style: Style) -> Iterator[list[list[Product]]]:
+    """Yield orders of the products worth trying: for every step, each step's alike.
 
     So two FFMAs of one accumulator are a whole step apart, and one search serves all steps: the
     registers of their fragments lie in the same banks.
@@ -39,19 +39,21 @@ def ordered(loop: MainLoop, registers: Registers, style: Style) -> list[list[Pro
         UnsupportedError: steps that are not alike.
     """
     cell, grid = _grid(loop.steps[0], registers)
-    cells = rows(grid)
-    if style.order == "balanced":
-        ways = (cells, columns(grid), balanced(grid))
-        cells = min(ways, key=lambda way: cycles((each, 1) for each in reads_along(way, grid)))
-    result = []
+    tables = []
     for number, step in enumerate(loop.steps):
         table = {cell[product.chain]: product for product in step}
         if not _fits(table, grid, registers):
             table = {at: Product(p.chain, p.b, p.a) for at, p in table.items()}
             if not _fits(table, grid, registers):
-                raise UnsupportedError(f"step {number} pairs accumulators and banks as no other does")
-        result.append([table[at] for at in cells])
-    return result
+                raise UnsupportedError(
+                    f"step {number} pairs accumulators and banks as no other does"
+                )
+        tables.append(table)
+    ways = [rows(grid)]
+    if style.order == "balanced":
+        ways += [columns(grid), *(balanced(grid, width) for width in _WIDTHS)]
+    for way in ways:
+        yield [[table[at] for at in way] for table in tables]
 
 
 def _grid(step: Sequence[Product], registers: Registers) -> tuple[dict[int, Cell], Grid]:
@@ -69,7 +71,8 @@ def _grid(step: Sequence[Product], registers: Registers) -> tuple[dict[int, Cell
 
 def _fits(table: Mapping[Cell, Product], grid: Grid, registers: Registers) -> bool:
     """Whether a step has one factor for each row and column of the grid, in the same bank."""
-    a, b = {}, {}
+    a: dict[int, int] = {}
+    b: dict[int, int] = {}
     for (i, j), product in table.items():
         x, y = registers.of(product.a), registers.of(product.b)
         if a.setdefault(i, x) != x or b.setdefault(j, y) != y:
@@ -106,35 +109,28 @@ def columns(grid: Grid) -> list[Cell]:
     ]
 
 
-def reads_along(way: Sequence[Cell], grid: Grid) -> Iterator[Reads]:
-    """Yield what each multiply-add reads from the banks, on this way through a step."""
-    row = column = -1
-    for i, j in way:
-        new = [grid.chains[i][j]]
-        new += [grid.a[i]] if i != row else []
-        new += [grid.b[j]] if j != column else []
-        row, column = i, j
-        yield reads_of(new)
-
-
-def balanced(grid: Grid) -> list[Cell]:
-    """Return the fastest order that a beam search by the banks' times finds."""
-    height, width = len(grid.a), len(grid.b)
-    in_row = [sum(1 << i * width + j for j in range(width)) for i in range(height)]
-    in_column = [sum(1 << i * width + j for i in range(height)) for j in range(width)]
-    everything = (1 << height * width) - 1
+def balanced(grid: Grid, width: int) -> list[Cell]:
+    """Return the fastest order that a beam search of this width finds."""
+    height, length = len(grid.a), len(grid.b)
+    in_row = [sum(1 << i * length + j for j in range(length)) for i in range(height)]
+    in_column = [sum(1 << i * length + j for i in range(height)) for j in range(length)]
+    everything = (1 << height * length) - 1
     first = grid.a[0], grid.b[0], grid.chains[0][0]
     time, banks = issue((0, 0), reads_of(first))
     ways = [_Way(time, banks, 0, 0, everything & ~1, None)]
     alone = [[reads_of((c,)) for c in line] for line in grid.chains]
-    by_a = [[_sum(alone[i][j], reads_of((grid.a[i],))) for j in range(width)] for i in range(height)]
-    by_b = [[_sum(alone[i][j], reads_of((grid.b[j],))) for j in range(width)] for i in range(height)]
-    for _ in range(height * width - 1):
+    by_a = [
+        [_sum(alone[i][j], reads_of((grid.a[i],))) for j in range(length)] for i in range(height)
+    ]
+    by_b = [
+        [_sum(alone[i][j], reads_of((grid.b[j],))) for j in range(length)] for i in range(height)
+    ]
+    for _ in range(height * length - 1):
         found: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Way]] = {}
         for way in ways:
             near = (in_row[way.row] | in_column[way.column]) & way.left
             for cell in _bits(near or way.left):
-                i, j = divmod(cell, width)
+                i, j = divmod(cell, length)
                 if i == way.row:
                     reads = by_b[i][j]
                 elif j == way.column:
@@ -148,7 +144,7 @@ def balanced(grid: Grid) -> list[Cell]:
                 key = (left, i, j)
                 if key not in found or score < found[key][0]:
                     found[key] = score, _Way(way.time + taken, banks, i, j, left, way)
-        best = sorted(found.values(), key=lambda each: each[0])[:_WIDTH]
+        best = sorted(found.values(), key=lambda each: each[0])[:width]
         ways = [way for _, way in best]
     return _cells(min(ways, key=lambda way: way.time))
 

@@ -30,7 +30,9 @@ def placed(loop: MainLoop, steps: Sequence[Sequence[Product]], style: Style) -> 
     """
     loads = _load_positions(loop, steps, style)
     # The sort is stable: at one position, what is no load comes before the loads.
-    where = sorted([*_other_positions(loop, loads, style), *loads.items()], key=lambda each: each[1])
+    where = sorted(
+        [*_other_positions(loop, loads, style), *loads.items()], key=lambda each: each[1]
+    )
     items: list[Item] = []
     products = [product for step in steps for product in step]
     done = 0
@@ -39,7 +41,7 @@ def placed(loop: MainLoop, steps: Sequence[Sequence[Product]], style: Style) -> 
             items.append(where[done][0])
             done += 1
         items.append(product)
-    return [*items, *(index for index, _ in where[done:]), loop.others[-1]]
+    return [*items, *(index for index, _ in where[done:]), *loop.moves, loop.others[-1]]
 
 
 def _load_positions(
@@ -82,7 +84,9 @@ def _other_positions(
     size, whole = len(loop.steps[0]), len(loop.steps[0]) * len(loop.steps)
     low, high = bounds[sync[-1]]
     at = max(low, min(high, whole) - style.first_load - min(style.barrier, size // 4))
-    wanted = dict.fromkeys(sync, float(at))
+    wanted: dict[int, float] = {}
+    early = max(at - style.sync_gap * (len(sync) - 1), bounds[sync[0]][0], at - size // 4)
+    _spread(sync, wanted, early, at, style.sync_gap, reach=True)
     if copies:
         start = max(bounds[copies[0]][0], at if copies[0] > sync[-1] else 0)
         end = min((p for p in loads.values() if p >= start), default=whole)
@@ -126,8 +130,13 @@ def _fill(wanted: dict[int, float], count: int, whole: int, style: Style) -> Non
         _spread(range(before + 1, after), wanted, min(start, end), end, style.other_gap)
 
 
-def _spread(run: range, wanted: dict[int, float], start: float, end: float, gap: int) -> None:
-    """Put a run of instructions from `start` on, `gap` apart, closer if the end comes first."""
-    step = min(gap, (end - start) / len(run)) if run else 0
+def _spread(
+    run: range, wanted: dict[int, float], start: float, end: float, gap: int, *, reach: bool = False
+) -> None:
+    """Put a run of instructions from `start` on, `gap` apart, closer if the end comes first.
+
+    The last one may `reach` the end.
+    """
+    step = min(gap, (end - start) / max(len(run) - reach, 1))
     for n, each in enumerate(run):
         wanted[each] = start + n * step

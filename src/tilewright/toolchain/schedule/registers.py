@@ -28,14 +28,20 @@ from tilewright.toolchain.schedule.encode import (
 from tilewright.toolchain.schedule.liveness import live_around
 from tilewright.toolchain.schedule.loop import QUAD, MainLoop, Word
 
+# Of the registers that a kernel declares, the last are not its own: ptxas names none of them on
+# sm_90, and a kernel that did stopped on an H200 with an illegal instruction.
+RESERVED = 2
 _STACK = 1  # R1 is the stack pointer, used or not
 _PREDICATE_RESULT = ("SETP", "PLOP3")  # the field of the result holds no register of theirs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registers:
-    """`quads` has the first register of each load's four by the load's index; `moved` the new
-    place of those registers of other instructions that have one."""
+    """Where things go.
+
+    `quads` has the first register of each load's four by the load's index; `moved` the new place
+    of those registers of other instructions that have one.
+    """
 
     quads: Mapping[int, int]
     moved: Mapping[int, int]
@@ -46,7 +52,7 @@ class Registers:
         return max(*(q + QUAD - 1 for q in self.quads.values()), *self.moved.values(), 0)
 
     def of(self, word: Word) -> int:
-        """The register of a word of a fragment."""
+        """Return the register of a word of a fragment."""
         return self.quads[word.load] + word.part
 
 
@@ -85,7 +91,7 @@ def assign(code: Code, loop: MainLoop, limit: int) -> Registers:
             )
         quads.update(zip((load.index for load in loads), pool, strict=False))
     free -= {r + n for r in quads.values() for n in range(QUAD)}
-    return Registers(quads=quads, moved=_moved(others, temporary, free, limit))
+    return Registers(quads=quads, moved=_moved(others, temporary, address, free))
 
 
 def _numbers(names: Iterable[str]) -> frozenset[int]:
@@ -100,31 +106,46 @@ def _spare_quads(loop: MainLoop, free: set[int], used: frozenset[int]) -> list[i
 
 
 def _moved(
-    others: list[Line], temporary: frozenset[int], free: set[int], limit: int
+    others: list[Line], temporary: frozenset[int], address: frozenset[int], free: set[int]
 ) -> dict[int, int]:
-    """Give every temporary register of the other instructions a free one, pairs together."""
+    """Give every temporary register of the other instructions a free one, pairs together.
+
+    Two have the same if the first is done with before the second is written: their instructions
+    stay in order. What loads read is in use all the time.
+    """
     wide = _numbers(name for line in others for name in line.ops.wide)
-    pairs = {r for r in wide if r in temporary or r + 1 in temporary}
+    spans: dict[int, tuple[int, int]] = {}
+    for number, line in enumerate(others):
+        for register in _numbers((*line.ops.reads, *line.ops.writes)) & temporary:
+            spans[register] = spans.get(register, (number, number))[0], number
+    for register in temporary & address:
+        spans[register] = 0, len(others)
+    busy_until = dict.fromkeys(free, -1)
     moved: dict[int, int] = {}
-    for register in sorted(pairs):
-        if not {register, register + 1} <= temporary:
-            raise UnsupportedError(f"only half of R{register} and its neighbour may be moved")
-    for register in [*sorted(pairs), *sorted(temporary)]:
+    for register in sorted(spans, key=lambda each: (spans[each][0], each)):
         if register in moved:
             continue
-        pair = register in pairs
-        place = next(
-            (r for r in sorted(free) if not pair or (r % 2 == 0 and r + 1 in free)), None
-        )
-        if place is None:
+        pair = [r for r in wide if r in (register - 1, register)]
+        own = (pair[0], pair[0] + 1) if pair else (register,)
+        start = min(spans.get(r, spans[register])[0] for r in own)
+        fits = [r for r in busy_until if _fits(r, len(own), busy_until, start)]
+        if not fits or not temporary.issuperset(own):
             raise UnsupportedError(
-                f"no register below R{limit} is free for R{register} of the loop's other "
-                "instructions: a smaller thread tile needs fewer"
+                f"no register is free for R{register} of the loop's other instructions: a smaller "
+                "thread tile, or a launch bound that leaves more, is required"
             )
-        for n in range(2 if pair else 1):
-            moved[register + n] = place + n
-            free.discard(place + n)
+        place = min(fits, key=lambda r: (busy_until[r], r))
+        for n, each in enumerate(own):
+            moved[each] = place + n
+            busy_until[place + n] = spans.get(each, spans[register])[1]
     return moved
+
+
+def _fits(register: int, count: int, busy_until: Mapping[int, int], start: int) -> bool:
+    """Whether so many registers from this one on are free when something starts."""
+    return register % count == 0 and all(
+        busy_until.get(register + n, start) < start for n in range(count)
+    )
 
 
 def renamed(line: Line, moved: Mapping[int, int]) -> int:

@@ -13,7 +13,8 @@ class Style:
     `order` of the FFMAs: "balanced" keeps the two register banks equally busy, "rows" is a plain
     snake along B. `first_load` stands before the first load of the next step's fragments,
     `load_gap` between two of them; `barrier` FFMAs before the last step comes the barrier; the
-    rest starts at `first_other` with `other_gap` between two, `copy_gap` between two of the copies.
+    rest starts at `first_other` with `other_gap` between two, `copy_gap` between two of the copies,
+    `sync_gap` from the wait for copies to the barrier.
     A step that is too short for these has them closer. `across` says which inserted
     instructions a kept operand outlives: none, shared-memory loads, or all.
     """
@@ -25,6 +26,7 @@ class Style:
     first_other: int = 6
     other_gap: int = 9
     copy_gap: int = 5
+    sync_gap: int = 3
     across: Literal["none", "loads", "all"] = "all"
 
 
