@@ -116,7 +116,7 @@ def test_costs_are_those_that_the_emulator_counts(name: str) -> None:
             unit = "sectors" if site.space == "global" else "wavefronts"
             sums[f"{site.space}_{way}_requests"] += len(access.warps)
             sums[f"{site.space}_{way}_{unit}"] += sum(access.cost)
-            assert all(l <= c for l, c in zip(access.least, access.cost, strict=True))
+            assert all(n <= m for n, m in zip(access.least, access.cost, strict=True))
     expected = {name: getattr(counters, name) for name in sums}
     if each.default.stages:  # copies that bring zeros in the last steps are left out
         for key in ("shared_store_requests", "shared_store_wavefronts"):

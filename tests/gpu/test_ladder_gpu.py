@@ -50,8 +50,11 @@ def compiled(name: str) -> Artifact:
 def launched(executor, name: str, problem: Problem, shift: int = 0) -> Operands:
     """The operands as an executor leaves them, from the same start."""
     rung, operands = RUNGS[name], make_operands(problem, shift=shift)
-    args = rung.arguments(problem, operands.a, operands.b, operands.c)
-    executor(compiled(name), rung.launch(problem, tile_of(rung)), args)
+    tile = tile_of(rung)
+    workspace = rung.workspace(problem, tile)
+    args = (*rung.arguments(problem, operands.a, operands.b, operands.c), *workspace)
+    executor(compiled(name), rung.launch(problem, tile), args)
+    assert not any(arrivals.any() for arrivals in workspace[1:])  # as the next launch needs them
     return operands
 
 
@@ -131,6 +134,7 @@ def check_far_rows(problem: Problem, rung: Rung) -> None:
             np.float32(problem.beta),
             np.uint64(c_there),
             np.int64(problem.ldc),
+            *(np.uint64(arena.upload(each)) for each in rung.workspace(problem, tile_of(rung))),
         )
         session.load(compiled(rung.name)).bind(launch, values)()
         for row in range(problem.m):

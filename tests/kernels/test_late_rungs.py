@@ -21,15 +21,15 @@ from tilewright.toolchain import Artifact, compile_cuda
 
 PIPELINED, PERSISTENT = RUNGS["09_pipelined"], RUNGS["10_persistent"]
 # Little code, so that it is built fast; three stages, so that the ring does not turn evenly.
-SMALL = Tile(bm=64, bn=32, bk=8, tm=4, tn=4, pad=8, wm=32, wn=16, stages=3)
+SMALL = Tile(bm=64, bn=64, bk=8, tm=4, tn=4, pad=8, wm=32, wn=32, stages=3)
 
 
 @cache
-def compiled(name: str, source: str | None = None) -> Artifact:
+def compiled(name: str, source: str | None = None, arch: str = "sm_86") -> Artifact:
     each = RUNGS[name]
     tile = replace(SMALL, workers=1) if each is PERSISTENT else SMALL
     return compile_cuda(
-        source or each.source, each.expression(tile), arch="sm_86", include_dirs=each.include_dirs
+        source or each.source, each.expression(tile), arch=arch, include_dirs=each.include_dirs
     )
 
 
@@ -39,11 +39,11 @@ def right(p: Problem, operands: Operands) -> bool:
     return check(p, a, b, c0, c).ok and padding_untouched(p, operands)
 
 
-def launched(name: str, p: Problem, *, workers: int = 0, shift: int = 0, source=None) -> Operands:
+def launched(name: str, p: Problem, *, workers: int = 0, shift: int = 0, **how) -> Operands:
     tile, operands = replace(SMALL, workers=workers), make_operands(p, shift=shift)
     args = RUNGS[name].arguments(p, operands.a, operands.b, operands.c)
     workspace = RUNGS[name].workspace(p, tile)
-    run(compiled(name, source), RUNGS[name].launch(p, tile), [*args, *workspace], workers=1)
+    run(compiled(name, **how), RUNGS[name].launch(p, tile), [*args, *workspace], workers=1)
     assert not any(arrivals.any() for arrivals in workspace[1:])
     return operands
 
@@ -51,9 +51,24 @@ def launched(name: str, p: Problem, *, workers: int = 0, shift: int = 0, source=
 @pytest.mark.parametrize("k", range(17))
 @pytest.mark.parametrize(("name", "workers"), [("09_pipelined", 0), ("10_persistent", 5)])
 def test_every_rest_of_k_with_and_without_vectors(name: str, workers: int, k: int) -> None:
-    for n, shift in ((36, 0), (35, 3)):
+    for n, shift in ((68, 0), (35, 3)):
         p = Problem(m=70, n=n, k=k, alpha=0.5, beta=3.0)
         assert right(p, launched(name, p, workers=workers, shift=shift)), (n, shift)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize(("name", "workers"), [("09_pipelined", 0), ("10_persistent", 3)])
+def test_other_architectures_with_and_without_cp_async(name: str, workers: int, arch: str) -> None:
+    p = Problem(m=70, n=68, k=61, alpha=0.5, beta=3.0)
+    assert ("cp.async" in compiled(name, arch=arch).ptx) == (arch != "sm_75")
+    assert right(p, launched(name, p, workers=workers, arch=arch))
+
+
+def test_whole_tiles_and_cut_ones_together() -> None:
+    """Seven tiles for three blocks: one each, then four to share."""
+    p = Problem(m=438, n=50, k=61, alpha=0.5, beta=3.0, ldc=53)
+    assert sharing(p, replace(SMALL, workers=3)).shared == 4
+    assert right(p, launched("10_persistent", p, workers=3))
 
 
 WAIT = "wait_copies<T.stages - 2>();"
@@ -67,7 +82,7 @@ def test_a_missing_wait_or_barrier_is_caught(missing: tuple[str, int]) -> None:
     parts = PIPELINED.source.read_text().split(text)
     assert len(parts) == 3
     broken = text.join(parts[:nth]) + text.join(["", *parts[nth:]])[len(text) :]
-    p = Problem(m=64, n=32, k=64)
+    p = Problem(m=64, n=64, k=64)
     assert right(p, launched("09_pipelined", p, source=text.join(parts)))
     assert not right(p, launched("09_pipelined", p, source=broken))
 
@@ -102,15 +117,15 @@ def test_what_is_dealt_and_what_is_shared_by_hand() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 7, 40])
 def test_a_cut_tile_is_the_sum_of_its_parts_in_order(workers: int) -> None:
     """Bit for bit: each part a chain in the order of k, the first with the rest of k."""
-    p = Problem(m=100, n=60, k=61, alpha=0.5, beta=-1.0)
+    p = Problem(m=100, n=100, k=61, alpha=0.5, beta=-1.0)
     operands = launched("10_persistent", p, workers=workers)
     a, b = matrix(operands.a, p.m, p.k, p.lda), matrix(operands.b, p.k, p.n, p.ldb)
     c0, got = (matrix(c, p.m, p.n, p.ldc) for c in (operands.c0, operands.c))
     depth, tile_rows = 8, 2
     for slot, parts in enumerate(cuts(4, depth, min(workers, 4 * depth))):
         assert len(parts) <= 8
-        rows, cols = slice(slot % tile_rows * 64, None), slice(slot // tile_rows * 32, None)
-        rows, cols = slice(rows.start, rows.start + 64), slice(cols.start, cols.start + 32)
+        rows, cols = slice(slot % tile_rows * 64, None), slice(slot // tile_rows * 64, None)
+        rows, cols = slice(rows.start, rows.start + 64), slice(cols.start, cols.start + 64)
         total, k = np.float32(0), 0
         for steps in parts:
             to = k + 8 * steps - (3 if k == 0 else 0)  # 61 = 5 + 7 * 8
@@ -140,7 +155,7 @@ def test_the_bits_do_not_depend_on_which_block_is_last(k: int) -> None:
 
 @pytest.mark.parametrize(("k", "workers"), [(61, 3), (200, 20), (0, 4)])
 def test_what_sharing_adds_is_counted_exactly(k: int, workers: int) -> None:
-    p, tile = Problem(m=64, n=60, k=k, beta=1.0), replace(SMALL, workers=workers)
+    p, tile = Problem(m=64, n=100, k=k, beta=1.0), replace(SMALL, workers=workers)
     counted = []
     for launch in (PERSISTENT.launch(p, tile), PERSISTENT.launch_of_tiles(p, tile)):
         operands = make_operands(p)
@@ -158,7 +173,7 @@ def test_what_sharing_adds_is_counted_exactly(k: int, workers: int) -> None:
 
 
 def test_tiles_are_taken_in_bands_of_eight_rows() -> None:
-    p, tile = Problem(m=64 * 11, n=32 * 3, k=8), replace(SMALL, workers=4)
+    p, tile = Problem(m=64 * 11, n=64 * 3, k=8), replace(SMALL, workers=4)
     places = [place_of(PERSISTENT, p, tile, block) for block in range(33)]
     assert places[:9] == [*((row, 0) for row in range(8)), (0, 1)]
     assert places[24:28] == [(8, 0), (9, 0), (10, 0), (8, 1)]
@@ -170,14 +185,14 @@ def test_tiles_are_taken_in_bands_of_eight_rows() -> None:
     [
         ({"stages": 1}, "stages = 1: give 2 or more"),
         ({"pad": 4}, "pad = 4: copies that transpose A need pad = 8"),
-        ({"bm": 96, "wm": 96}, "64 threads cannot copy the tiles of A \\(96 x 12"),
+        ({"bn": 96, "wn": 96, "wniter": 3}, "64 threads cannot copy the tiles of A"),
         ({"unroll": 4}, "does not read unroll"),
     ],
 )
 def test_a_tile_that_cannot_be_copied_ahead(change: dict[str, int], rule: str) -> None:
     legal = dict(SMALL.to_json())
     with pytest.raises(TileError, match=rule):
-        PIPELINED.check(Tile(**{**legal, **change, "bk": 12 if "bm" in change else 8}))
+        PIPELINED.check(Tile(**{**legal, **change}))
 
 
 def test_10_needs_workers() -> None:

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from tilewright.emulator import rules
-from tilewright.layouts.banks import least_sectors, least_wavefronts, sectors, wavefronts
+from tilewright.layouts.banks import (
+    copy_sectors,
+    copy_wavefronts,
+    least_sectors,
+    least_wavefronts,
+    sectors,
+    wavefronts,
+)
 
 LANES = np.arange(32)
 
@@ -32,6 +39,24 @@ def test_counts_equal_the_emulators(size: int) -> None:
         ours = wavefronts(rows, size, load=load)
         assert np.array_equal(ours, rules.wavefronts(theirs, size, load=load))
         assert (ours >= least_wavefronts(rows, size, load=load)).all()
+
+
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_copies_count_as_the_emulators_do(size: int) -> None:
+    """Sources anywhere, targets each their own; some keep their place in a line, some do not."""
+    sources = random_rows(size)
+    rng = np.random.default_rng(1)
+    apart = rng.permuted(np.tile(np.arange(0, 512 * size, size), (len(sources), 1)), axis=1)[:, :32]
+    beside = LANES * size + sources[:, :1] // 128 * 128
+    for targets in (apart, beside, beside + sources[:, :1] % 128):
+        ours = copy_wavefronts(sources, targets, size), copy_sectors(sources, targets, size)
+        theirs = [rows.astype(np.uint64) for rows in (sources, targets)]
+        through_l1 = size < 16
+        assert np.array_equal(ours[0], rules.copy_wavefronts(*theirs, size, through_l1=through_l1))
+        if through_l1:
+            assert np.array_equal(ours[1], rules.sectors(theirs[0], size))
+        else:
+            assert np.array_equal(ours[1], rules.bypassing_sectors(*theirs))
 
 
 def test_ldmatrix_counts_as_a_store_of_sixteen_bytes() -> None:

@@ -45,7 +45,7 @@ def visit(chromium: Any) -> Iterator[Open]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(5000)
-        page.on("console", lambda said: wrong.append(said.text))
+        page.on("console", lambda said: said.type != "error" or wrong.append(said.text))
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on(
             "request",

@@ -14,6 +14,7 @@ from tilewright.gpus import gpu
 from tilewright.kernels import rung
 from tilewright.problem import Problem
 from tilewright.report.page import render
+from tilewright.report.palette import QUALITATIVE
 
 
 @cache
@@ -91,7 +92,9 @@ def test_a_thread_says_what_it_moves_and_where(page: Any) -> None:
     assert says.startswith("Thread 37 (warp 1, lane 5) loads A[146, 4] and 3 more ")
     assert f"(byte {byte} of A, sector {byte // 32})" in says
     # Transposed, its four floats go to the rows 4 to 7 of 132 words, column 18.
-    assert f"stores A[146, 4] (shared byte {4 * (4 * 132 + 18)}, bank {(4 * 132 + 18) % 32})" in says
+    assert (
+        f"stores A[146, 4] (shared byte {4 * (4 * 132 + 18)}, bank {(4 * 132 + 18) % 32})" in says
+    )
     page.locator(".tf-side canvas").first.press("ArrowDown")
     assert text(page, ".tf-says").startswith("Thread 38 (warp 1, lane 6)")
     page.locator(".tf-side canvas").first.press("Shift+ArrowUp")
@@ -114,35 +117,61 @@ def test_pointing_at_an_output_shows_its_owner_until_one_leaves(page: Any) -> No
     assert text(page, ".tf-says").startswith("Thread 18 ")
 
 
+def traffic(figure: TileFigure, number: int) -> dict[str, dict[str, int]]:
+    """What a moment moves, by space and way."""
+    found: dict[str, dict[str, int]] = {}
+    for access in figure.moments[number].accesses:
+        site = figure.sites[access.site]
+        sums = found.setdefault(
+            f"{site.space} {site.way}", dict.fromkeys(("requests", "bytes", "cost", "least"), 0)
+        )
+        sums["requests"] += len(access.warps)
+        sums["cost"] += sum(access.cost)
+        sums["least"] += sum(access.least)
+        for pattern, places in zip(access.pattern, access.places, strict=True):
+            pairs = zip(figure.patterns[pattern], figure.patterns[places], strict=True)
+            sums["bytes"] += site.bytes * sum(a is not None and b is not None for a, b in pairs)
+    return found
+
+
 @pytest.mark.parametrize(
     "name", ["01_naive", "03_shared_tile", "04_register_1d", "08_warptiled", "09_pipelined"]
 )
-def test_traffic_of_each_moment_is_that_of_the_data(
-    visit: Open, tmp_path: Path, name: str
-) -> None:
+def test_traffic_of_each_moment_is_that_of_the_data(visit: Open, tmp_path: Path, name: str) -> None:
     page, figure = shown(visit, tmp_path, name), made(name)
-    for number, moment in enumerate(figure.moments):
-        expected: dict[str, dict[str, int]] = {}
-        for access in moment.accesses:
-            site = figure.sites[access.site]
-            sums = expected.setdefault(
-                f"{site.space} {site.way}", dict.fromkeys(("requests", "bytes", "cost", "least"), 0)
-            )
-            sums["requests"] += len(access.warps)
-            sums["cost"] += sum(access.cost)
-            sums["least"] += sum(access.least)
-            for pattern, places in zip(access.pattern, access.places, strict=True):
-                pairs = zip(figure.patterns[pattern], figure.patterns[places], strict=True)
-                sums["bytes"] += site.bytes * sum(a is not None and b is not None for a, b in pairs)
-        found = page.evaluate(f"figures.get('figure1').model.traffic({number})")
-        assert found == expected
+    expected = [traffic(figure, number) for number in range(len(figure.moments))]
+    found = page.evaluate(
+        "(() => { const { model, data } = figures.get('figure1');"
+        "return data.moments.map((_, number) => model.traffic(number)); })()"
+    )
+    assert found == expected
+    for number in (0, 1, len(figure.moments) - 1):
         page.evaluate(f"figures.get('figure1').go({number})")
         cells = page.locator(".tf-moves").all_inner_texts()
-        for key, sums in expected.items():
+        for key, sums in expected[number].items():
             space, way = key.split()
             row = cells[0 if space == "global" else 1]
             assert f"{way}: {sums['requests']:,} request" in row
             assert f"{sums['bytes']:,} bytes, {sums['cost']:,} " in row
+
+
+def test_a_colour_a_warp(page: Any) -> None:
+    """Warps 0 to 7 own 16 rows of C each, in the eight colours of the palette."""
+    page.get_by_label("a colour a warp").check()
+    figure = made("06_vectorized")
+    colours = page.evaluate(
+        """([row, column]) => {
+          const view = figures.get("figure1"), f = view.fit().C, sharp = devicePixelRatio;
+          const context = view.canvas.getContext("2d");
+          return [...Array(8).keys()].map((warp) => {
+            const x = f.x + (column + 100) * f.w, y = f.y + (row + 16 * warp + 8) * f.h;
+            const [r, g, b] = context.getImageData(x * sharp, y * sharp, 1, 1).data;
+            return `#${[r, g, b].map((n) => n.toString(16).padStart(2, "0")).join("")}`;
+          });
+        }""",
+        [figure.row, figure.column],
+    )
+    assert colours == [fill.ground for fill in QUALITATIVE]
 
 
 def test_the_rows_of_accesses_are_the_warps(page: Any) -> None:

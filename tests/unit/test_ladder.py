@@ -29,10 +29,8 @@ A6000 = gpu("RTX A6000")
         ("03_shared_tile", None),
         ("06_vectorized", None),
         ("09_pipelined", None),
-        # Tiles cut once, twice, not at all, and dealt whole.
-        ("10_persistent", replace(RUNGS["10_persistent"].default, workers=2)),
-        ("10_persistent", replace(RUNGS["10_persistent"].default, workers=5)),
-        ("10_persistent", None),
+        # Six tiles are shared, three of them cut.
+        ("10_persistent", replace(RUNGS["10_persistent"].default, workers=4)),
     ],
 )
 def test_scaled_counts_are_those_of_every_block(name, tile):

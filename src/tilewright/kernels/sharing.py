@@ -1,4 +1,4 @@
-"""How blocks that stay share the tiles of C: lib/work.cuh, splits.cuh and tile_order.cuh, in Python."""
+"""How blocks that stay share the tiles of C, as lib/work.cuh and lib/splits.cuh have it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _DECADES = 1.5  # of intensity that are drawn around the ridge and the kernel
 _MOST_BARS = 10
 
 
-def roofline_chart(found: Roofline, kernel: str, label: str) -> str | None:
+def roofline_chart(found: Roofline, label: str) -> str | None:
     """Return the roofs with the kernel below them as SVG; None where it has no place there."""
     if found.intensity is None or not found.flops:
         return None
@@ -42,7 +42,7 @@ def roofline_chart(found: Roofline, kernel: str, label: str) -> str | None:
         )
         axes.plot(found.intensity, found.flops_per_s, "o", color=_KERNEL, markersize=8)
         axes.annotate(
-            f"{kernel}: {found.flops_per_s / 1e12:.3g} TFLOP/s, {found.share:.0%} of its roof",
+            f"this kernel: {found.flops_per_s / 1e12:.3g} TFLOP/s, {found.share:.0%} of its roof",
             (found.intensity, found.flops_per_s), xytext=(0, -16), textcoords="offset points",
             ha="center",
         )  # fmt: skip

@@ -49,14 +49,14 @@ def explain_page(explained: Explained, samples: Sequence[Sampled]) -> str:
     name = explained.profile.kernel
     return render(
         "explain.html",
-        title=f"{name} on {explained.gpu.name}",
+        title=_title(name, explained.gpu),
         verdict=verdict(explained),
         suggestions=list(suggestion_texts(explained.suggestions)),
         lines=lines,
         has_source=any(each.code for each in lines),
         accesses=access_data(samples),
         roofline=None if roof is None else roofline_text(roof, explained.gpu.name),
-        roof_chart=None if roof is None else roofline_chart(roof, name.split("<")[0], "roof"),
+        roof_chart=None if roof is None else roofline_chart(roof, "roof"),
         time=None if estimate is None else time_table(estimate),
         demand_chart=None
         if estimate is None
@@ -74,7 +74,7 @@ def static_page(half: StaticHalf) -> str:
     """Return the page of a kernel that cannot be run here."""
     return render(
         "explain.html",
-        title=f"{half.code.kernel} on {half.gpu.name}",
+        title=_title(half.code.kernel, half.gpu),
         verdict="Not run, so nothing is counted or timed: this is what its machine code says.",
         suggestions=[],
         lines=[],
@@ -89,6 +89,11 @@ def static_page(half: StaticHalf) -> str:
         tables=[machine_code_table(half.code)],
         reason=half.reason,
     )
+
+
+def _title(kernel: str, gpu: Gpu) -> str:
+    """Return the kernel without its template arguments, which the verdict has, and the GPU."""
+    return f"{kernel.split('<')[0]} on {gpu.name}"
 
 
 def source_lines(explained: Explained, samples: Sequence[Sampled]) -> list[Line]:
@@ -128,6 +133,9 @@ def _line(
             number
             for number, sample in enumerate(samples)
             if (sample.file, sample.line) == (each.file, each.line)
+            or (
+                sample.file is None and sample.ptx_line == each.line
+            )  # PTX without lines of a source
         ),
     )
 

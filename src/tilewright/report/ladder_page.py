@@ -17,6 +17,8 @@ from tilewright.report.speed_chart import speed_chart
 _INCLUDE = re.compile(r'^#include "(?P<file>[^"]+)"', re.MULTILINE)
 _MOVED = 1.02  # times that a counter fell, from which it is said to have moved
 _CONTEXT = 3  # lines around a change
+# Shown, but not what a rung is judged by: it grows with the bytes that a load moves.
+_WIDTH = "sectors a global load"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +96,17 @@ def _step(record: LadderRecord, before: LadderRecord | None) -> Step:
     rung = RUNGS[record.rung]
     last = None if before is None else RUNGS[before.rung]
     says, header, code = _parts(rung)
+    same = last is not None and last.source == rung.source
     measures = _measures(record, before)
     return Step(
         record=record,
         rung=rung,
         before=None if before is None else before.rung,
         speeds=_speeds(record),
-        says=says,
+        says=f"The kernel of {last.name} with another tile." if last and same else says,
         header=header,
         diff=tuple(_diff(code, "" if last is None else _parts(last)[-1])),
-        tiles=_tiles(record, before, same=last is not None and last.source == rung.source),
+        tiles=_tiles(record, before) if same else None,
         added=_added(rung, last),
         measures=measures,
         moved=_moved(measures, before),
@@ -146,9 +149,9 @@ def _diff(code: str, before: str) -> list[Line]:
     return found
 
 
-def _tiles(record: LadderRecord, before: LadderRecord | None, *, same: bool) -> str | None:
-    """Return what became of the tile where the kernel is the one before."""
-    if not same or before is None or record.tile is None or before.tile is None:
+def _tiles(record: LadderRecord, before: LadderRecord | None) -> str | None:
+    """Return what became of the tile."""
+    if before is None or record.tile is None or before.tile is None:
         return None
     changed = [
         f"{name} = {before.tile.get(name)} becomes {value}"
@@ -194,7 +197,7 @@ def _values(r: LadderRecord) -> dict[str, tuple[float, str]]:
         )
         found["instructions a warp's multiply-add"] = (each[2], "warp_instructions")
     if r.sectors_per_request is not None:
-        found["sectors a global load"] = (r.sectors_per_request, "global_load_sectors")
+        found[_WIDTH] = (r.sectors_per_request, "global_load_sectors")
     return found
 
 
@@ -202,7 +205,7 @@ def _moved(measures: Sequence[Measure], before: LadderRecord | None) -> str:
     """Return the counter that moved most, in a sentence."""
     if before is None:
         return "The first rung: what follows is measured against it."
-    fallen = [m for m in measures if m.fell is not None and m.fell >= _MOVED]
+    fallen = [m for m in measures if m.fell is not None and m.fell >= _MOVED and m.name != _WIDTH]
     if not fallen:
         return (
             "None of these counters fell: what it gains is time that warps no longer wait, or a "

@@ -31,6 +31,30 @@
 #include "lib/work.cuh"
 #include "lib/write_quads.cuh"
 
+// Where a block works: a segment of its work, and the batch, row and column that its tile starts at.
+struct Place {
+  Segment segment;
+  int64 batch, m0, n0;
+  int rest;  // steps of k in the first step of bk of a tile; others are whole
+};
+
+// Whether the block has a segment of this number, whose place `place` then is.
+template <Tile T>
+__device__ bool find_place(const Product& p, unsigned number, Place& place)
+{
+  const int m = anew(p.m), n = anew(p.n), k = anew(p.k);
+  const unsigned tiles_m = tiles_of(m, T.bm), tiles_n = tiles_of(n, T.bn);
+  const int depth = tiles_of(k, T.bk);
+  const Work work(p.batch * tiles_m * tiles_n, depth, p.splits, p.workers);
+  if (!work.find(number, place.segment)) return false;
+  const At at = tile_order(place.segment.tile % (tiles_m * tiles_n), tiles_m, tiles_n);
+  place.batch = place.segment.tile / (tiles_m * tiles_n);
+  place.m0 = static_cast<int64>(at.m) * T.bm;
+  place.n0 = static_cast<int64>(at.n) * T.bn;
+  place.rest = k - (depth - 1) * T.bk;
+  return true;
+}
+
 template <Tile T, Access X>
 __global__ void __launch_bounds__(T.threads(), T.min_blocks)
 tiled(const __grid_constant__ Product p)
@@ -45,26 +69,23 @@ tiled(const __grid_constant__ Product p)
   constexpr unsigned size_a = 4 * T.bk * CopyA::ld;
   constexpr unsigned stage = size_a + 4 * T.bk * CopyB::ld;
   constexpr unsigned last_stage = (T.stages - 1) * stage;
-  extern __shared__ __align__(16) float smem[];
+  extern __shared__ __align__(128) float smem[];
   const unsigned base = shared_address(smem);
 
   // coordinates in the block's tile
+  const auto row_of = [](int tid) {
+    return tid / 32 / T.warps_n() * T.wm + z_order<lanes_m, lanes_n>(tid % 32).m * 4;
+  };
+  const auto col_of = [](int tid) {
+    return tid / 32 % T.warps_n() * T.wn + z_order<lanes_m, lanes_n>(tid % 32).n * 4;
+  };
   const int tid = threadIdx.x;
-  const Lane lane = z_order<lanes_m, lanes_n>(tid % 32);
-  const int row = tid / 32 / T.warps_n() * T.wm + lane.m * 4;
-  const int col = tid / 32 % T.warps_n() * T.wn + lane.n * 4;
-  const unsigned from_a = keep(base + 4 * row);
-  const unsigned from_b = keep(base + size_a + 4 * col);
+  const unsigned from_a = keep(base + 4 * row_of(tid));
+  const unsigned from_b = keep(base + size_a + 4 * col_of(tid));
 
-  const unsigned tiles_m = tiles_of(p.m, T.bm), tiles_n = tiles_of(p.n, T.bn);
-  const int depth = tiles_of(p.k, T.bk);
-  const int rest = p.k - (depth - 1) * T.bk;  // steps of k in the first step of bk; others are whole
-  Work work(p.batch * tiles_m * tiles_n, depth, p.splits, p.workers);
-  for (Segment segment; work.next(segment);) {
-    const int64 batch = segment.tile / (tiles_m * tiles_n);
-    const At at = tile_order(segment.tile % (tiles_m * tiles_n), tiles_m, tiles_n);
-    const int64 m0 = static_cast<int64>(at.m) * T.bm;
-    const int64 n0 = static_cast<int64>(at.n) * T.bn;
+  Place place;
+  for (unsigned number = 0; find_place<T>(p, number, place); ++number) {
+    const auto [segment, batch, m0, n0, rest] = place;
     const int64 k0 = segment.begin == 0 ? 0 : rest + static_cast<int64>(segment.begin - 1) * T.bk;
 
     // prologue: start the copies of stages - 1 tiles
@@ -120,10 +141,14 @@ tiled(const __grid_constant__ Product p)
       }
     }
 
-    // epilogue
+    // epilogue; the place is found again, not held in registers through the main loop
+    find_place<T>(p, number, place);
     auto& sums = reinterpret_cast<float(&)[T.tm * T.tn]>(acc);
-    if (sum_parts<threads>(sums, p, segment.slot, segment.part, segment.parts, segment.room)) {
-      write_quads<lanes_m, lanes_n>(acc, p, batch, m0 + row, n0 + col);
+    if (sum_parts<threads>(sums, p, place.segment.slot, place.segment.part, place.segment.parts,
+                           place.segment.room)) {
+      const int again = anew(tid);
+      write_quads<lanes_m, lanes_n>(acc, p, place.batch, place.m0 + row_of(again),
+                                    place.n0 + col_of(again));
     }
   }
 }

@@ -46,8 +46,8 @@ struct TileCopy {
 
   // `tile` is the address of the first tile in shared memory.
   __device__ TileCopy(const Panel& panel, unsigned tile, int tid)
-      : hop(keep(span * panel.k_stride)),
-        step(keep(along_k ? depth : depth * panel.k_stride)),
+      : hop(span * panel.k_stride),
+        step(along_k ? depth : depth * panel.k_stride),
         first(along_k ? tid % lanes : tid / lanes)
   {
     const int line = tid / lanes;

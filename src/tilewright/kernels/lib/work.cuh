@@ -22,33 +22,30 @@ public:
   __device__ Work(unsigned tiles, int depth, int splits, unsigned workers)
       : depth(depth), whole(gridDim.x - workers), splits(splits)
   {
-    if (blockIdx.x < whole) {
-      at = 0;
-      end = 1;
-      return;
-    }
+    if (blockIdx.x < whole) return;
     const unsigned total = (tiles - whole) * depth;
     each = total / workers;
     longer = total % workers;
     const unsigned worker = blockIdx.x - whole;
-    at = worker * each + min(worker, longer);
-    end = at + each + (worker < longer);
+    begin = worker * each + min(worker, longer);
+    end = begin + each + (worker < longer);
   }
 
-  // Whether there is another segment, which `segment` then is.
-  __device__ bool next(Segment& segment)
+  // Whether the block has a segment of this number, counted from 0, which `segment` then is.
+  __device__ bool find(unsigned number, Segment& segment) const
   {
-    if (at >= end) return false;
     if (blockIdx.x < whole) {
+      if (number > 0) return false;
       const int part = blockIdx.y;
       const int steps = depth / splits;
       const int more = depth % splits;  // the first parts have one step more
       segment = {blockIdx.x, blockIdx.x, part * steps + min(part, more), steps + (part < more),
                  part,       splits,     splits};
-      ++at;
       return true;
     }
-    const unsigned slot = at / depth;
+    const unsigned slot = begin / depth + number;
+    const unsigned at = number == 0 ? begin : slot * depth;
+    if (at >= end) return false;
     const unsigned first = worker_of(slot * depth);
     const int steps = min(end, (slot + 1) * depth) - at;
     segment = {whole + slot,
@@ -58,7 +55,6 @@ public:
                static_cast<int>(worker_of(at) - first),
                static_cast<int>(worker_of((slot + 1) * depth - 1) - first) + 1,
                (depth - 1) / static_cast<int>(each) + 2};
-    at += steps;
     return true;
   }
 
@@ -74,7 +70,7 @@ private:
   unsigned whole;
   int splits;
   unsigned each, longer;  // steps of a worker; how many workers have one more
-  unsigned at, end;       // of this worker, in steps from the first shared tile
+  unsigned begin, end;    // of this worker, in steps from the first shared tile
 };
 
 // The same for blocks that all stay: what makes no whole rounds, and one round more, they share as
@@ -90,7 +86,7 @@ public:
   // Whether there is another segment, which `segment` then is.
   __device__ bool next(Segment& segment)
   {
-    if (dealt >= tiles) return shared.next(segment);
+    if (dealt >= tiles) return shared.find(number++, segment);
     segment = {dealt, dealt, 0, depth, 0, 1, 1};
     dealt += gridDim.x;
     return true;
@@ -105,5 +101,6 @@ private:
   unsigned tiles;
   int depth;
   Work shared;
-  unsigned dealt;  // the next tile that this block is dealt
+  unsigned dealt;       // the next tile that this block is dealt
+  unsigned number = 0;  // of the next segment of those that are shared
 };

@@ -33,9 +33,7 @@ if (accesses.length) {
   const show = () => heatMap(heat.querySelector("table"), heat.querySelector("p"),
     accesses[choice.value]);
   choice.addEventListener("change", show);
-  const waste = accesses.map((access) => access.executions.reduce(
-    (sum, each) => sum + each.cost - each.least, 0));
-  choice.value = waste.indexOf(Math.max(...waste));
+  choice.value = document.querySelector("button[data-access]")?.dataset.access ?? 0;
   show();
   document.querySelectorAll("button[data-access]").forEach((button) => {
     button.addEventListener("click", () => {

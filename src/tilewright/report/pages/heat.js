@@ -3,16 +3,32 @@
 
 const BANKS = 32, WORD = 4, SECTOR = 32;
 
-// Distinct words of each bank, [32].
+// How many parts a warp goes in, one after the other: a quarter at a time with 16 bytes a lane; half
+// as many of a load in which neighbours agree (emulator/rules.py, wavefronts).
+function phases(access, execution) {
+  const parts = Math.max(1, access.size / WORD);
+  const agree = (step) => execution.lanes.every((byte, lane) => {
+    const other = execution.lanes[lane ^ step];
+    return byte === other || byte === null || other === null;
+  });
+  return parts > 1 && access.way === "load" && (agree(1) || agree(2)) ? parts / 2 : parts;
+}
+
+// The words that each bank serves, [32]: distinct ones of each part, added up.
 function bankWords(access, execution) {
-  const words = Array.from({ length: BANKS }, () => new Set());
-  for (const byte of execution.lanes) {
-    if (byte === null) continue;
-    for (let word = Math.floor(byte / WORD); word * WORD < byte + access.size; word++) {
-      words[word % BANKS].add(word);
+  const parts = phases(access, execution), wide = execution.lanes.length / parts;
+  const sums = new Array(BANKS).fill(0);
+  for (let part = 0; part < parts; part++) {
+    const words = new Set();
+    for (const byte of execution.lanes.slice(part * wide, (part + 1) * wide)) {
+      if (byte === null) continue;
+      for (let word = Math.floor(byte / WORD); word * WORD < byte + access.size; word++) {
+        words.add(word);
+      }
     }
+    words.forEach((word) => { sums[word % BANKS] += 1; });
   }
-  return words.map((set) => set.size);
+  return sums;
 }
 
 // Bytes used of each sector that is touched: [number, bytes], in order.
@@ -75,6 +91,6 @@ function heatMap(table, says, access) {
   const least = (sum("least") / access.executions.length).toPrecision(3) * 1;
   says.textContent = `${named(access)} at ${access.file ?? "PTX"}:${access.line || access.ptx_line}: `
     + `${each} ${unit} a request${each > least ? `, where ${least} would do` : ", the fewest there can be"}. `
-    + (shared ? "A cell is the words that one bank serves: more than its neighbours have, and they wait."
+    + (shared ? "A cell is the words that one bank serves, one a wavefront: while it is at work, idle ones wait."
       : "A cell is the bytes used of a sector of 32: all of it is moved.");
 }

@@ -24,6 +24,7 @@ class TileView extends TilePictures {
     this.moment = 0;
     this.chosen = 0;  // the thread that stays
     this.pointed = null;  // the thread under the pointer
+    this.byWarp = false;  // colours tell warps apart, not operands
     this.build();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     new ResizeObserver(() => this.resized()).observe(root);
@@ -46,6 +47,11 @@ class TileView extends TilePictures {
     this.number = make("input", { type: "number", min: "0", max: `${this.data.threads - 1}`,
       value: "0", "aria-label": "Thread" });
     this.number.addEventListener("input", () => this.choose(Number(this.number.value)));
+    this.warps = make("input", { type: "checkbox" });
+    this.warps.addEventListener("change", () => {
+      this.byWarp = this.warps.checked;
+      this.draw();
+    });
     this.title = make("p", { class: "tf-title" });
     this.says = make("p", { class: "tf-says", role: "status", "aria-live": "polite" });
     this.who = make("span", { class: "tf-who" });
@@ -72,7 +78,8 @@ class TileView extends TilePictures {
         make("section", { class: "tf-matrices" }, this.canvas, this.legend(), this.sumsSay,
           make("div", { class: "tf-scroll" }, this.sums)),
         make("section", { class: "tf-side" },
-          make("p", { class: "tf-pick" }, make("label", {}, "Thread ", this.number), " ", this.who),
+          make("p", { class: "tf-pick" }, make("label", {}, "Thread ", this.number), " ", this.who,
+            make("label", { class: "tf-by" }, this.warps, " a colour a warp: who moves, who owns")),
           this.map, this.says, this.places, shared)),
       this.listSay, make("div", { class: "tf-scroll" }, this.list));
     this.listen();

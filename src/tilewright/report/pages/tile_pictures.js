@@ -24,6 +24,9 @@ function snapped(length) {
   return Math.round(length * sharp) / sharp;
 }
 
+// Eight colours, the warps in turn.
+const warpColour = (thread) => `--q${(thread >> 5) % 8}`;
+
 class TilePictures {
   // --- the matrices -----------------------------------------------------------------------------
 
@@ -64,10 +67,10 @@ class TilePictures {
     const context = prepared(this.canvas, fit.wide, fit.high);
     const style = getComputedStyle(this.root);
     const ink = style.getPropertyValue("--tf-ink"), quiet = style.getPropertyValue("--tf-quiet");
-    const fill = (operand, row, column, rows, columns, alpha, marked = false) => {
+    const fill = (operand, row, column, rows, columns, alpha, colour = HUES[operand]) => {
       const f = fit[operand];
       context.globalAlpha = alpha;
-      context.fillStyle = marked ? ink : style.getPropertyValue(HUES[operand]);
+      context.fillStyle = style.getPropertyValue(colour);
       const x = snapped(f.x + column * f.w), y = snapped(f.y + row * f.h);
       context.fillRect(x, y, snapped(f.x + (column + columns) * f.w) - x,
         snapped(f.y + (row + rows) * f.h) - y);
@@ -102,20 +105,27 @@ class TilePictures {
     if (owned.length) frame("C", ...this.bounds(owned), 1.5, [4, 3]);
   }
 
-  // The elements of an operand by who touches them, from the block to the thread, which is last.
+  // The elements of an operand by who touches them, from the block to the thread, which is last;
+  // of C those that are owned too. By warp: all in the colours of their warps.
   drawTouched(operand, fill) {
     const ld = this.data.ld[operand], alphas = [0, 0.4, 0.9, 1];
-    const dot = (element, level) => fill(operand, Math.floor(element / ld), element % ld, 1, 1,
-      alphas[level], level === 3);
+    const dot = (element, level, thread) => {
+      const colour = level === 3 ? "--tf-ink" : this.byWarp ? warpColour(thread) : undefined;
+      fill(operand, Math.floor(element / ld), element % ld, 1, 1,
+        this.byWarp ? 1 : alphas[level], colour);
+    };
     if (operand === "C") {
-      const warp = this.thread >> 5;
-      const owned = this.model.owned.slice(warp * WARP, (warp + 1) * WARP).flat();
-      owned.forEach((element) => dot(element, 1));
-      this.model.owned[this.thread].forEach((element) => dot(element, 3));
+      this.model.owned.forEach((elements, thread) => {
+        const own = thread >> 5 === this.thread >> 5;
+        if (own || this.byWarp) elements.forEach((element) => dot(element, 1, thread));
+      });
+      this.model.owned[this.thread].forEach((element) => dot(element, 3, this.thread));
     }
     const found = [...this.model.touched(this.moment, operand, this.thread)];
     for (const level of [1, 2, 3]) {
-      for (const [element, touch] of found) if (touch.level === level) dot(element, level);
+      for (const [element, touch] of found) {
+        if (touch.level === level) dot(element, level, touch.thread);
+      }
     }
   }
 
@@ -155,9 +165,10 @@ class TilePictures {
     context.font = "9px system-ui, sans-serif";
     for (let thread = 0; thread < this.data.threads; thread++) {
       const x = left + (thread % WARP) * w, y = (thread >> 5) * h;
-      context.globalAlpha = thread >> 5 === this.thread >> 5 ? 1 : 0.45;
-      context.fillStyle = style.getPropertyValue(taking.has(thread) ? "--tf-t" : "--tf-idle");
-      if (thread === this.thread) context.fillStyle = style.getPropertyValue("--tf-ink");
+      context.globalAlpha = this.byWarp || thread >> 5 === this.thread >> 5 ? 1 : 0.45;
+      const colour = this.byWarp ? warpColour(thread) : "--tf-t";
+      context.fillStyle = style.getPropertyValue(
+        thread === this.thread ? "--tf-ink" : taking.has(thread) ? colour : "--tf-idle");
       context.fillRect(x, y, w - 1, h - 1);
       context.fillStyle = style.getPropertyValue("--tf-quiet");
       const every = Math.ceil(9 / h);

@@ -23,7 +23,7 @@ from tilewright.toolchain.schedule.encode import (
     with_register,
 )
 from tilewright.toolchain.schedule.loop import QUAD, Load, MainLoop, Product
-from tilewright.toolchain.schedule.operands import Operands, reads_thread
+from tilewright.toolchain.schedule.operands import Operands
 from tilewright.toolchain.schedule.place import Item, ordered_loads
 from tilewright.toolchain.schedule.registers import Registers, renamed
 from tilewright.toolchain.schedule.style import Style
@@ -124,8 +124,6 @@ def _other(line: Line, registers: Registers, copies: int) -> tuple[Event, Encode
     encoded = Encoded(word=renamed(line, registers.moved))
     if line.ins.opcode == "LDGSTS":
         encoded.read_board = copies
-    elif reads_thread(line.ins):
-        encoded.write_board = copies
     elif line.ins.opcode == "LDGDEPBAR":
         encoded.write_board = NO_BOARD if control.write_barrier is None else control.write_barrier
     elif control.write_barrier is not None or control.read_barrier is not None:

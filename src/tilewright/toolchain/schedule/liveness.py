@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from tilewright.toolchain.sass_flow import flow
 from tilewright.toolchain.schedule.code import Code, Line
+
+
+# What may still be read: by register, the guards under which, None for always.
+_Live: TypeAlias = dict[str, frozenset[str | None]]
+_NEVER: frozenset[str | None] = frozenset()
 
 
 def live_around(code: Code) -> tuple[frozenset[str], frozenset[str]]:
@@ -15,40 +21,38 @@ def live_around(code: Code) -> tuple[frozenset[str], frozenset[str]]:
     writes it whenever this one reads it.
     """
     blocks = flow(code.function).cfg.blocks
-    read: list[set[str]] = []
-    written: list[set[str]] = []
-    for block in blocks:
-        reads, writes = _effect(code.lines[block.start : block.end])
-        read.append(reads)
-        written.append(writes)
-    live = [set(reads) for reads in read]
+    live: list[_Live] = [{} for _ in blocks]
     changed = True
     while changed:
         changed = False
         for number in range(len(blocks) - 1, -1, -1):
-            onward = set().union(*(live[s] for s in blocks[number].successors))
-            new = read[number] | (onward - written[number])
+            block = blocks[number]
+            new = _before(code.lines[block.start : block.end], [live[s] for s in block.successors])
             if new != live[number]:
                 live[number], changed = new, True
     at = {block.start: number for number, block in enumerate(blocks) if number}
-    behind = live[at[code.end]] if code.end in at else set()
+    behind = live[at[code.end]] if code.end in at else {}
     return frozenset(live[at[code.start]]), frozenset(behind)
 
 
-def _effect(lines: Iterable[Line]) -> tuple[set[str], set[str]]:
-    """Return what a block may read that it has not written, and what it always writes.
-
-    What it reads under a predicate it may have written under the same.
-    """
-    reads: set[str] = set()
-    always: set[str] = set()
-    under: dict[str, set[str]] = {}
-    for line in lines:
+def _before(lines: Sequence[Line], behind: Iterable[_Live]) -> _Live:
+    """Return what is live before a stretch of code."""
+    live: _Live = {}
+    for each in behind:
+        for register, guards in each.items():
+            live[register] = live.get(register, _NEVER) | guards
+    for line in reversed(lines):
         guard = line.ins.predicate
-        known = always | under.get(guard or "", set())
-        reads.update(register for register in line.ops.all_reads if register not in known)
         for register in line.ops.writes:
-            under.pop(register, None)
-            under.pop(f"!{register}", None)
-        (under.setdefault(guard, set()) if guard else always).update(line.ops.writes)
-    return reads, always
+            guards = live.pop(register, _NEVER)
+            if guard is not None and (left := guards - {guard}):
+                live[register] = left
+            if "P" in register:
+                # Whoever reads under this predicate's new value may do so under either old one.
+                old = {register, f"!{register}"}
+                for other, under in live.items():
+                    if under & old:
+                        live[other] = under - old | {None}
+        for register in line.ops.all_reads:
+            live[register] = live.get(register, _NEVER) | {guard}
+    return live

@@ -22,7 +22,7 @@ from tilewright.toolchain.schedule.encode import (
     SLOT_C,
     bits,
 )
-from tilewright.toolchain.schedule.operands import MOVES, never_runs, opcodes, reads_thread
+from tilewright.toolchain.schedule.operands import MOVES, never_runs, opcodes
 
 QUAD = 4  # registers of a 128-bit load
 _FFMA = 0x223  # with three registers
@@ -165,8 +165,7 @@ def _check_load(line: Line) -> None:
 
 
 def _check_other(line: Line, values: dict[int, _Value]) -> None:
-    known = line.ins.opcode in _OTHERS or reads_thread(line.ins) or never_runs(line.ins)
-    if not known:
+    if line.ins.opcode not in _OTHERS and not never_runs(line.ins):
         raise UnsupportedError(f"{line}: this instruction in a main loop is not understood")
     for name in line.ops.reads:
         held = values.get(int(name[1:])) if name.startswith("R") else None

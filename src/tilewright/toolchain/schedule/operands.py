@@ -38,7 +38,6 @@ CONTROL = opcodes("BRA EXIT BAR DEPBAR LDGDEPBAR BSSY BSYNC NOP MEMBAR ERRBAR CC
 STORES = opcodes("LDGSTS STG STS STL ST RED")
 # The templates of what copies one general register to another.
 MOVES = frozenset({" MOV R# R#", " IMAD.MOV.U32 R# RZ RZ R#"})
-_PLACES = ("SR_TID.", "SR_CTAID.", "SR_LANEID")
 _MATRIX = "GMMA"  # reads and writes more registers than its text names
 
 _WORDS = {"64": 2, "128": 4}
@@ -75,11 +74,6 @@ class Operands:
 def never_runs(instruction: SassInstruction) -> bool:
     """Whether an instruction stands there for its time alone: `@!PT LDS RZ, [RZ]`."""
     return instruction.predicate in ("!PT", "!UPT")
-
-
-def reads_thread(instruction: SassInstruction) -> bool:
-    """Whether an instruction reads which thread or block it runs for, the same at any time."""
-    return instruction.opcode == "S2R" and instruction.operands[-1].startswith(_PLACES)
 
 
 def operands(instruction: SassInstruction) -> Operands:

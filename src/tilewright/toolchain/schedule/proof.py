@@ -188,7 +188,7 @@ def _holds(line: Line, groups: frozenset[int]) -> None:
     if never_runs(line.ins) or opcode in FIXED:
         if (control.write_barrier, control.read_barrier) != (None, None):
             raise failure(f"{line}: it holds a scoreboard for nothing")
-    elif opcode in ("LDS", "LDGSTS", "S2R"):
+    elif opcode in ("LDS", "LDGSTS"):
         board = control.read_barrier if opcode == "LDGSTS" else control.write_barrier
         if board is None or board in groups:
             raise failure(f"{line}: it holds no scoreboard of its own")

@@ -11,7 +11,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.toolchain.schedule.code import Code, Line
 from tilewright.toolchain.schedule.encode import with_control
 from tilewright.toolchain.schedule.liveness import live_around
-from tilewright.toolchain.schedule.operands import CONTROL, FIXED, MOVES, never_runs, reads_thread
+from tilewright.toolchain.schedule.operands import CONTROL, FIXED, MOVES, never_runs
 
 
 def failure(what: str) -> UnsupportedError:
@@ -100,7 +100,7 @@ class _Turn:
             self.effects.append((label, (*condition[1:], *reads)))
             self.syncs += opcode in ("BAR", "DEPBAR")
             self.copies += opcode == "LDGSTS"
-        elif opcode in FIXED or reads_thread(line.ins):
+        elif opcode in FIXED:
             self._compute(line, reads, condition)
         else:
             raise failure(f"{line}: what it does is not understood")
