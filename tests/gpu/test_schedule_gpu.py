@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from tilewright.bench.emulated_gemm import emulated_argument
-from tilewright.device import run
+from tilewright.device.driver import call, function_attribute
+from tilewright.device.gemm import Prepared, gemm_device
 from tilewright.device.probe import require_device
 from tilewright.kernels.gemm.build import compile_variant
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.kernels.gemm.product import Pointers
 from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.toolchain import Artifact
 from tilewright.toolchain.schedule import BEST, Style, schedule_main_loop
@@ -20,13 +19,34 @@ pytestmark = pytest.mark.gpu
 
 
 def product(artifact: Artifact, operation: Operation, variant: Variant) -> np.ndarray:
-    o = operation
+    o, device = operation, gemm_device(0)
     rng = np.random.default_rng(o.m)
     a, b = (rng.standard_normal(size, np.float32) for size in (o.m * o.k, o.k * o.n))
     d = np.full((o.m, o.n), np.nan, np.float32)
-    addresses = Pointers(a=a.ctypes.data, b=b.ctypes.data, d=d.ctypes.data)
-    argument = emulated_argument(o, variant, addresses, alpha=1.0, beta=0.0)
-    run(artifact, gemm_kernel("tiled").launch(o, variant), [argument])
+    kernel = gemm_kernel("tiled")
+    launch = kernel.launch(o, variant)
+    with device.current():
+        module = call("cuModuleLoadData", artifact.cubin)
+        function = call("cuModuleGetFunction", module, artifact.symbol.encode())
+        dynamic = function_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")
+        call("cuFuncSetAttribute", function, dynamic, launch.shared_bytes)
+        there = [int(call("cuMemAlloc", each.nbytes)) for each in (a, b, d)]
+        for address, each in zip(there, (a, b, d), strict=True):
+            call("cuMemcpyHtoD", address, each.ctypes.data, each.nbytes)
+        prepared = Prepared(
+            function=function,
+            context=int(device.context),
+            operation=o,
+            variant=variant,
+            launch=launch,
+            workspace=kernel.workspace(o, variant),
+        )
+        prepared.launch((there[0], there[1], 0, there[2], 0, 0), 1.0, 0.0, 0)
+        call("cuCtxSynchronize")
+        call("cuMemcpyDtoH", d.ctypes.data, there[2], d.nbytes)
+        for address in there:
+            call("cuMemFree", address)
+        call("cuModuleUnload", module)
     return d
 
 

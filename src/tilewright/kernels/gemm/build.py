@@ -29,5 +29,7 @@ def compile_for_gpu(operation: Operation, variant: Variant, arch: str) -> Compil
         CompileError: it does not compile for the architecture.
     """
     kernel = gemm_kernel(variant.kernel)
+    if not kernel.scheduled:
+        return Compiled(artifact=compile_variant(operation, variant, arch), refused="")
     expression = kernel.expression(operation, variant)
     return compile_scheduled(kernel.source, expression, arch=arch, include_dirs=kernel.include_dirs)

@@ -68,7 +68,8 @@ class GemmKernel:
     `check(operation, variant)` raises TileError where the kernel cannot run so;
     `variants(operation, gpu)` yields the choices worth measuring, all of them legal on the GPU.
     `most_splits` are the most parts of k, each with at least `least_steps` steps of bk; `shares`
-    says whether workers can share the last tiles. `access(operation)` is what the code depends on.
+    says whether workers can share the last tiles. `scheduled` that its main loop is worth
+    scheduling anew (toolchain/schedule). `access(operation)` is what the code depends on.
     """
 
     name: str
@@ -82,6 +83,7 @@ class GemmKernel:
     most_splits: int = 1
     least_steps: int = 1
     shares: bool = False
+    scheduled: bool = False
     access: Callable[[Operation], Access] = attrgetter("access")
 
     @property

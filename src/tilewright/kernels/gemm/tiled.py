@@ -174,4 +174,5 @@ TILED = GemmKernel(
     most_splits=MOST_SPLITS,
     least_steps=LEAST_STEPS,
     shares=True,
+    scheduled=True,
 )

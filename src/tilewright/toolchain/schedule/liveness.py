@@ -8,7 +8,6 @@ from typing import TypeAlias
 from tilewright.toolchain.sass_flow import flow
 from tilewright.toolchain.schedule.code import Code, Line
 
-
 # What may still be read: by register, the guards under which, None for always.
 _Live: TypeAlias = dict[str, frozenset[str | None]]
 _NEVER: frozenset[str | None] = frozenset()
