@@ -1,6 +1,6 @@
 """Fit the cost model to recorded exhaustive searches, and say how well it chooses.
 
-    python benchmarks/fit_cost.py benchmarks/results/tuning_nvidia_h200.json --write
+    python benchmarks/fit_cost.py benchmarks/results/tuning*_nvidia_h200.json --write
     python benchmarks/fit_cost.py --judge benchmarks/results/unseen_nvidia_h200.json
 
 Without a file to fit, the coefficients as they stand are judged. A choice's quality is the time of
@@ -61,7 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("record", type=Path, nargs="?", help="the searches to fit to")
+    parser.add_argument("records", type=Path, nargs="*", help="the searches to fit to")
     parser.add_argument("--judge", type=Path, nargs="+", default=[], help="other searches")
     parser.add_argument("--gpu", default="H200", help="where they were recorded")
     parser.add_argument("--rounds", type=int, default=4000, help="steps tried")
@@ -79,8 +79,8 @@ def fit_and_judge(options: argparse.Namespace) -> int:
     """Do what the options ask for."""
     card = gpu(options.gpu)
     known: Known = dict(coefficients())
-    if options.record is not None:
-        cases = read(options.record, card)
+    if options.records:
+        cases = [case for record in options.records for case in read(record, card)]
         held = cases[:: options.hold] if options.hold else []
         fitted = [each for each in cases if each not in held]
         show("before, fitted", fitted, known, card)
@@ -89,7 +89,7 @@ def fit_and_judge(options: argparse.Namespace) -> int:
         if held:
             show("after, held out", held, known, card, each=True)
         if options.write:
-            write(known, options.record, len(fitted))
+            write(known, options.records, len(fitted))
     for path in options.judge:
         show(str(path), read(path, card), known, card, each=True)
         strategies(read_recordings(path), known, card)
@@ -207,17 +207,19 @@ def ordered(recording: Recording, known: Known, card: Gpu) -> Candidates:
     return Candidates(variants=order, predicted=[float(times[v]) for v in order])
 
 
-def write(known: Known, record: Path, count: int) -> None:
+def write(known: Known, records: Sequence[Path], count: int) -> None:
     """Put the coefficients into cost.json, with four digits."""
     kernels = {
         kernel: {name: float(f"{value:.4g}") for name, value in asdict(values).items()}
         for kernel, values in known.items()
     }
-    fitted_to = f"benchmarks/results/{record.name}, {count} operations, by benchmarks/fit_cost.py"
+    names = " and ".join(record.name for record in records)
+    fitted_to = f"benchmarks/results/{names}, {count} operations, by benchmarks/fit_cost.py"
     write_json(FILE, {"schema": SCHEMA, "fitted_to": fitted_to, "kernels": kernels})
     print(f"written to {FILE.name}")
-    environment = json.loads(record.read_text(encoding="utf-8"))["environment"]
-    print(f"recorded on {environment['card']}, {environment['date']}")
+    for record in records:
+        environment = json.loads(record.read_text(encoding="utf-8"))["environment"]
+        print(f"{record.name}: recorded on {environment['card']}, {environment['date']}")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def measure(name: str, options: argparse.Namespace, deadline: float) -> int:
     device = require_device()
     card = gpu_of(device)
     environment = describe_environment(device)
-    environment = replace(environment, commit=environment.commit or options.commit)
+    environment = replace(environment, commit=options.commit or environment.commit)
 
     cases = suite(name).only(options.layout)[options.skip :]
     plan = Plan(

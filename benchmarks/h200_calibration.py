@@ -103,7 +103,7 @@ def main() -> int:
         device = require_device()
         environment = describe_environment(device)
         if options.commit:
-            environment = replace(environment, commit=environment.commit or options.commit)
+            environment = replace(environment, commit=options.commit or environment.commit)
         found = [*measure_probes(device.arch), *measure_registers(device.arch)]
         path = options.out / f"calibration_{device.name.lower().replace(' ', '_')}.json"
         record = {"environment": environment.to_json(), "probes": found}

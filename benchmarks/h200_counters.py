@@ -125,7 +125,7 @@ def describe_session(profiler: Profiler, options: argparse.Namespace) -> dict[st
     profiler.ask()
     environment = describe_environment(require_device())
     return environment.to_json() | {
-        "commit": environment.commit or options.commit,
+        "commit": options.commit or environment.commit,
         "ncu": profiler.version(),
         "command": " ".join(["python benchmarks/h200_counters.py", *_only(options.only)]),
         "profiles": {},

@@ -117,7 +117,7 @@ def main() -> int:
     try:
         device = require_device()
         environment = describe_environment(device)
-        environment = replace(environment, commit=environment.commit or options.commit)
+        environment = replace(environment, commit=options.commit or environment.commit)
         path = options.out / f"examples_{device.name.lower().replace(' ', '_')}.json"
         for name, spec in specs():
             found.append(measure(name, spec))

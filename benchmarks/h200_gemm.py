@@ -77,7 +77,7 @@ def measure(options: argparse.Namespace) -> int:
     work = [(each, wanted_variants(options, each.operation, card)) for each in cases]
     built = compile_all(work, device.arch)
     environment = describe_environment(device)
-    environment = replace(environment, commit=environment.commit or options.commit)
+    environment = replace(environment, commit=options.commit or environment.commit)
     path = options.out / f"{options.name}_{device.name.lower().replace(' ', '_')}.json"
     records: list[dict[str, object]] = []
     wrong = 0

@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> int:
     device = require_device()
     environment = describe_environment(device)
     if options.commit:
-        environment = replace(environment, commit=environment.commit or options.commit)
+        environment = replace(environment, commit=options.commit or environment.commit)
     rungs = [rung(name) for name in options.rungs]
     path = options.out / f"ladder_{device.name.lower().replace(' ', '_')}.json"
     records: list[LadderRecord] = []

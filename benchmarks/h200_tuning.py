@@ -94,7 +94,7 @@ def record(options: argparse.Namespace) -> int:
     device = require_device()
     card = gpu_of(device)
     environment = describe_environment(device).to_json()
-    environment["commit"] = environment["commit"] or options.commit
+    environment["commit"] = options.commit or environment["commit"]
     path = options.out / f"{options.name}_{device.name.lower().replace(' ', '_')}.json"
     operations = wanted(options)
     done = read_recordings(path) if path.exists() else []

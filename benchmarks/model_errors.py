@@ -72,7 +72,8 @@ def cases() -> Iterator[Case]:
                 size=record["problem"]["m"],
                 measured_gflops=record["measured_gflops"],
             )
-    for each, size in itertools.product(RUNGS.values(), HELD_OUT_SIZES):
+    published = [each for each in RUNGS.values() if HELD_OUT in each.published_gflops]
+    for each, size in itertools.product(published, HELD_OUT_SIZES):
         yield Case(
             group="held out",
             gpu=HELD_OUT,
@@ -166,12 +167,12 @@ def summary(found: Sequence[Judged]) -> dict[str, dict[str, float]]:
 
 
 def first_stalls(found: Sequence[Judged]) -> dict[str, dict[str, object]]:
-    """Return the rungs' first stalls at 4096 on the H200, measured and modelled."""
+    """Return the rungs' first stalls at 4096 on the H200, measured and modelled, where ncu read."""
     measured = measured_stalls()
     result: dict[str, dict[str, object]] = {}
     for each in found:
         name = each.case.rung
-        if each.case.group == "rungs" and each.case.size == 4096:
+        if each.case.group == "rungs" and each.case.size == 4096 and name in measured:
             result[name] = {
                 "measured": next(iter(measured[name])),
                 "modelled": next(iter(each.stalls)),

@@ -1,4 +1,4 @@
-"""Make the tables of README.md and docs/model.md from the records.
+"""Make the tables of README.md, docs/model.md and docs/tuning.md from the records.
 
     python benchmarks/readme.py            # rewrite what lies between the markers
     python benchmarks/readme.py --check    # exit code 1 where a page is out of date
@@ -11,25 +11,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import fit_cost
 import numpy as np
 
 from tilewright.bench.baselines import BASELINES
 from tilewright.bench.results import read_bench, summaries
+from tilewright.bench.suites import suite as cases_of
 from tilewright.errors import TilewrightError
+from tilewright.gpus import gpu
 from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS
 from tilewright.records import LadderRecord, read_records
 from tilewright.report.bench import baselines_of
 from tilewright.report.ladder import ladder_table
+from tilewright.tuning.cost import FILE, coefficients
+from tilewright.tuning.replay import read_recordings, replay
+from tilewright.tuning.strategies import model
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 MODEL_PAGE = ROOT / "docs" / "model.md"
+TUNING_PAGE = ROOT / "docs" / "tuning.md"
 RESULTS = ROOT / "benchmarks" / "results"
 
 EMULATED = "ladder_rtx_a6000_emulated.json"
@@ -39,6 +48,8 @@ RATES_SCHEMA = 1
 ERRORS = "model_errors.json"
 EXAMPLES = "model_examples.json"
 BENCHES = "bench_*_nvidia_h200.json"
+# Recorded searches.
+SEARCHES = ("tuning*_nvidia_h200.json", "unseen_nvidia_h200.json")
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -50,14 +61,18 @@ _PART = re.compile(
 
 
 def main(
-    arguments: Sequence[str] | None = None, readme: Path = README, model_page: Path = MODEL_PAGE
+    arguments: Sequence[str] | None = None,
+    readme: Path = README,
+    model_page: Path = MODEL_PAGE,
+    tuning_page: Path = TUNING_PAGE,
 ) -> int:
     """Rewrite the pages, or say whether they are out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     options = parser.parse_args(arguments)
     old = False
-    for path, tables in ((readme, TABLES), (model_page, MODEL_TABLES)):
+    pages = ((readme, TABLES), (model_page, MODEL_TABLES), (tuning_page, TUNING_TABLES))
+    for path, tables in pages:
         try:
             before = path.read_text(encoding="utf-8")
             after = rewritten(before, tables=tables, page=path.name)
@@ -157,28 +172,61 @@ def _measured(at: Mapping[tuple[str, int], LadderRecord], rung: str, size: int) 
 
 
 def bench_suites(results: Path) -> list[str]:
-    """Return each suite's means and lowest ratios beside each baseline, as Markdown."""
+    """Return each suite's means and lowest ratios beside each baseline; nothing without a record.
+
+    A suite may be in several files: `h200_bench.py --skip` goes on in another.
+    """
     files = [read_bench(path) for path in sorted(results.glob(BENCHES))]
     if not files:
-        raise TilewrightError(f"no {BENCHES} in {results}: run benchmarks/h200_bench.py")
-    names = [n for n in BASELINES if any(n in baselines_of(f.records) for f in files)]
+        return []
+    records = [record for file in files for record in file.records]
+    names = [name for name in BASELINES if name in baselines_of(records)]
+    found = {name: {s.suite: s for s in summaries(records, other=name)} for name in names}
     rows = []
-    for file in files:
-        found = {name: summaries(file.records, other=name) for name in names}
-        for suite in dict.fromkeys(record.suite for record in file.records):
-            cells = [next((s for s in found[n] if s.suite == suite), None) for n in names]
-            count = sum(record.suite == suite for record in file.records)
-            shown = [f"{s.mean:.2f} ({s.worst:.2f})" if s else "-" for s in cells]
-            rows.append([suite, str(count), *shown])
+    for suite in dict.fromkeys(record.suite for record in records):
+        cells = [found[name].get(suite) for name in names]
+        measured = sum(record.suite == suite for record in records)
+        whole = len(cases_of(suite).cases)
+        count = str(whole) if measured == whole else f"{measured} of {whole}"
+        shown = [f"{s.mean:.2f} ({s.worst:.2f})" if s else "-" for s in cells]
+        rows.append([suite, count, *shown])
     env = files[0].environment
-    labels = {run.contender: run.label for f in files for r in f.records for run in r.runs}
+    labels = {run.contender: run.label for record in records for run in record.runs}
+    where = (
+        "How many times faster than each, in geometric mean (and on the worst case), on an H200 in "
+        f"float32, with a cold L2 (`benchmarks/results/{BENCHES}`, {env.date[:10]}, driver "
+        f"{env.driver}, {'; '.join(labels[name] for name in names)}):"
+    )
     return [
-        "How many times faster than each, in geometric mean (and on the worst case), on an H200 in",
-        f"float32 (`benchmarks/results/{BENCHES}`, {env.date[:10]}, driver {env.driver}, "
-        f"{'; '.join(labels[name] for name in names)}):",
+        *textwrap.wrap(where, 100, break_long_words=False, break_on_hyphens=False),
         "",
         *_markdown(["suite", "cases", *names], rows),
     ]
+
+
+def choices(results: Path) -> list[str]:
+    """Return how near to the best the model and a search by it come, in recorded searches."""
+    card, known, rows = gpu("H200"), coefficients(), []
+    fitted_to = json.loads(FILE.read_text(encoding="utf-8"))["fitted_to"]
+    for path in (found for pattern in SEARCHES for found in sorted(results.glob(pattern))):
+        cases = fit_cost.read(path, card)
+        chosen = [fit_cost.quality(case, known, card) for case in cases]
+        tuned = [
+            1 / replay(model, fit_cost.ordered(each, known, card), each.times).ratio
+            for each in read_recordings(path)
+            if len(each.times) > 1
+        ]
+        cells = [cell for ratios in (chosen, tuned) for cell in (_mean(ratios), min(ratios))]
+        relation = "fitted to" if path.name in fitted_to else "not fitted to"
+        rows.append(
+            [f"`{path.name}`, {relation}", str(len(cases)), *(f"{cell:.1%}" for cell in cells)]
+        )
+    heads = ["searches", "products", "chosen: mean", "worst", "`tune`: mean", "worst"]
+    return _markdown(heads, rows)
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
 
 
 def emulator_rates(results: Path) -> list[str]:
@@ -324,6 +372,7 @@ def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 TABLES: Mapping[str, Table] = {
     "ladder": emulated_ladder,
     "h200": h200_ladder,
+    "bench": bench_suites,
     "emulator": emulator_rates,
     "transposes": transposes,
 }
@@ -332,6 +381,7 @@ MODEL_TABLES: Mapping[str, Table] = {
     "stalls": model_stalls,
     "examples": model_examples,
 }
+TUNING_TABLES: Mapping[str, Table] = {"choices": choices}
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ class Settings:
     tuned.db in the user's data folder; 0: None, it is kept in memory and forgotten.
     `nvcc`, from TILEWRIGHT_NVCC: the nvcc for programs whose device half NVRTC refuses; unset or
     empty: None, the one on PATH, then CUDA_HOME's; 0: "never".
+    `schedule`, from TILEWRIGHT_SCHEDULE: whether main loops are scheduled anew; 0: they stay as ptxas
+    makes them.
     """
 
     cache_dir: Path | None
@@ -29,6 +31,7 @@ class Settings:
     tf32_forced: bool
     nvcc: str | None = None
     store: Path | None = None
+    schedule: bool = True
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -41,6 +44,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         tf32_forced=env.get("NVIDIA_TF32_OVERRIDE") == "1",
         nvcc={"": None, "0": "never"}.get(nvcc := env.get("TILEWRIGHT_NVCC", ""), nvcc),
         store=_path(env.get("TILEWRIGHT_STORE", ""), _user_store),
+        schedule=env.get("TILEWRIGHT_SCHEDULE") != "0",
     )
 
 

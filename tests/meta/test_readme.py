@@ -55,7 +55,7 @@ def test_figures_of_the_readme_are_in_the_records() -> None:
         for size, shown in zip(sizes, rates, strict=True):
             assert float(shown) == pytest.approx(measured[name, size]["measured_gflops"], abs=0.51)
     emulated = records("ladder_rtx_a6000_emulated.json")
-    lines = [line.split() for line in part(TEXT, "ladder").splitlines() if line.startswith("    0")]
+    lines = [line.split() for line in part(TEXT, "ladder").splitlines() if re.match(r" {4}\d", line)]
     assert [line[0] for line in lines] == [name for name, _ in emulated]
     for name, ratio, registers, occupancy, sectors, *_, published, _ in lines:
         record = emulated[name, 4092]
@@ -64,7 +64,10 @@ def test_figures_of_the_readme_are_in_the_records() -> None:
         assert int(registers) == record["registers"]
         assert occupancy == f"{record['occupancy']:.0%}"
         assert float(sectors) == pytest.approx(record["sectors_per_request"], rel=1e-3)
-        assert float(published) == pytest.approx(record["published_gflops"], abs=0.51)
+        if record["published_gflops"] is None:  # of 09 and 10
+            assert published == "-"
+        else:
+            assert float(published) == pytest.approx(record["published_gflops"], abs=0.51)
 
 
 @pytest.mark.parametrize("name", ["ladder", "h200", "emulator"])
@@ -116,5 +119,6 @@ def test_markers_that_do_not_pair_up_are_refused(
 ) -> None:
     readme.write_text(TEXT.replace(old, new), encoding="utf-8")
     assert tool.main([], readme) == 2
-    assert "expected each of ladder, h200, emulator, transposes once" in capsys.readouterr().err
+    expected = f"expected each of {', '.join(tool.TABLES)} once"
+    assert expected in capsys.readouterr().err
     assert readme.read_text(encoding="utf-8") == TEXT.replace(old, new)

@@ -66,15 +66,20 @@ def test_every_kernel_that_was_measured_is_judged() -> None:
         len(json.loads((RESULTS / f"{name}_nvidia_h200.json").read_text())["records"])
         for name in ("ladder", "model_set")
     )
-    assert measured == RECORD["summary"]["H200, all"]["kernels"] == 80
+    assert measured == RECORD["summary"]["H200, all"]["kernels"] >= 80
 
 
 def test_the_first_stalls_are_the_profilers() -> None:
-    """Of the rungs up to 4 the model finds the profiler's first stall; of later ones not of all."""
+    """Up to rung 4 the model's first stall is the profiler's; later, but for 05, one of its two."""
     first = RECORD["first_stalls"]
-    right = [name for name, stalls in first.items() if stalls["measured"] == stalls["modelled"]]
-    assert right[:4] == ["01_naive", "02_coalesced", "03_shared_tile", "04_register_1d"]
+    places = {
+        name: [*stalls["modelled_stalls"], stalls["measured"]].index(stalls["measured"])
+        for name, stalls in first.items()
+    }
+    assert [name[:2] for name, place in places.items() if place == 0] == ["01", "02", "03", "04"]
+    assert [name[:2] for name, place in places.items() if place > 1] == ["05"]
     for stalls in first.values():
+        assert next(iter(stalls["modelled_stalls"])) == stalls["modelled"]
         values = list(stalls["measured_stalls"].values())
         assert values == sorted(values, reverse=True)
         assert next(iter(stalls["measured_stalls"])) == stalls["measured"]

@@ -1,9 +1,13 @@
-"""NVIDIA_TF32_OVERRIDE, which outranks cuBLAS's math mode: a float32 baseline refuses it."""
+"""Environment variables that change what is run: each does what it says."""
 
 import pytest
 
 from tilewright.bench.cublas import Cublas, CublasLibrary
 from tilewright.errors import DeviceError
+from tilewright.kernels.gemm.build import compile_for_gpu, compile_variant
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.tiles import Tile
 from tilewright.settings import read_settings
 
 
@@ -17,6 +21,16 @@ from tilewright.settings import read_settings
 )
 def test_only_one_forces_tf32(environ: dict[str, str], forced: bool) -> None:
     assert read_settings(environ).tf32_forced is forced
+
+
+def test_loops_are_scheduled_unless_that_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = Operation.plain(256, 256, 64)
+    tile = Tile(bm=128, bn=128, bk=8, tm=8, tn=16, wm=32, wn=128, stages=4)
+    variant = Variant(kernel="tiled", tile=tile)
+    plain = compile_variant(operation, variant, "sm_90").cubin
+    assert compile_for_gpu(operation, variant, "sm_90").artifact.cubin != plain
+    monkeypatch.setenv("TILEWRIGHT_SCHEDULE", "0")
+    assert compile_for_gpu(operation, variant, "sm_90").artifact.cubin == plain
 
 
 def test_a_baseline_in_tf32_is_refused_before_anything_loads(

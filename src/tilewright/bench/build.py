@@ -22,12 +22,16 @@ _WORTH_PROCESSES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """One kernel: the name it is compiled as, and what it takes or why it does not compile."""
+    """One kernel: the name it is compiled as, and what it takes or why it does not compile.
+
+    `refused` says why its main loop is still ptxas's, where it should have been scheduled anew.
+    """
 
     kernel: str
     expression: str
     found: Resources | None = None
     error: str | None = None
+    refused: str = ""
 
 
 def build_all(jobs: Iterable[tuple[Operation, Variant]], arch: str) -> Iterator[Built]:
@@ -54,7 +58,8 @@ def build_all(jobs: Iterable[tuple[Operation, Variant]], arch: str) -> Iterator[
 def _build(job: tuple[str, str, Operation, Variant, str]) -> Built:
     kernel, expression, operation, variant, arch = job
     try:
-        found = resources(compile_for_gpu(operation, variant, arch).artifact)
+        compiled = compile_for_gpu(operation, variant, arch)
     except CompileError as error:
         return Built(kernel=kernel, expression=expression, error=str(error))
-    return Built(kernel=kernel, expression=expression, found=found)
+    found = resources(compiled.artifact)
+    return Built(kernel=kernel, expression=expression, found=found, refused=compiled.refused)

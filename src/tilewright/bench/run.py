@@ -56,7 +56,8 @@ def measure_suites(
     say("compiling")
     jobs = ((operation, variant) for operation, vs in chosen.items() for variant in vs)
     for built in build_all(jobs, session.info.arch):
-        say(f"compiled {built.expression}")
+        plain = f", its loop as ptxas has it: {built.refused}" if built.refused else ""
+        say(f"compiled {built.expression}{plain}")
     session.enter()
     with Arena(session) as arena, opened_baselines(arena, plan.baselines) as (found, missing):
         absent.update(missing)

@@ -256,9 +256,16 @@ def _accepted(db: sqlite3.Connection, path: Path) -> bool:
     Raises:
         StoreError: it is something else.
     """
-    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    alone = not db.in_transaction
+    if alone:
+        db.execute("BEGIN")  # the three answers are of one state: another process may be writing it
+    try:
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+    finally:
+        if alone:
+            db.execute("COMMIT")
     if not tables and not application and not version:
         return False
     if application != _APPLICATION:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
+from tilewright.settings import read_settings
 from tilewright.toolchain import Artifact, compile_cuda
 from tilewright.toolchain.schedule import Compiled, compile_scheduled
 
@@ -29,7 +30,7 @@ def compile_for_gpu(operation: Operation, variant: Variant, arch: str) -> Compil
         CompileError: it does not compile for the architecture.
     """
     kernel = gemm_kernel(variant.kernel)
-    if not kernel.scheduled:
+    if not (kernel.scheduled and read_settings().schedule):
         return Compiled(artifact=compile_variant(operation, variant, arch), refused="")
     expression = kernel.expression(operation, variant)
     return compile_scheduled(kernel.source, expression, arch=arch, include_dirs=kernel.include_dirs)
