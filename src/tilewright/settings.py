@@ -22,8 +22,8 @@ class Settings:
     tuned.db in the user's data folder; 0: None, it is kept in memory and forgotten.
     `nvcc`, from TILEWRIGHT_NVCC: the nvcc for programs whose device half NVRTC refuses; unset or
     empty: None, the one on PATH, then CUDA_HOME's; 0: "never".
-    `schedule`, from TILEWRIGHT_SCHEDULE: whether main loops are scheduled anew; 0: they stay as ptxas
-    makes them.
+    `schedule`, from TILEWRIGHT_SCHEDULE: whether main loops are scheduled anew; 0: they stay as
+    ptxas makes them.
     """
 
     cache_dir: Path | None

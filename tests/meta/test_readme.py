@@ -55,7 +55,9 @@ def test_figures_of_the_readme_are_in_the_records() -> None:
         for size, shown in zip(sizes, rates, strict=True):
             assert float(shown) == pytest.approx(measured[name, size]["measured_gflops"], abs=0.51)
     emulated = records("ladder_rtx_a6000_emulated.json")
-    lines = [line.split() for line in part(TEXT, "ladder").splitlines() if re.match(r" {4}\d", line)]
+    lines = [
+        line.split() for line in part(TEXT, "ladder").splitlines() if re.match(r" {4}\d", line)
+    ]
     assert [line[0] for line in lines] == [name for name, _ in emulated]
     for name, ratio, registers, occupancy, sectors, *_, published, _ in lines:
         record = emulated[name, 4092]
