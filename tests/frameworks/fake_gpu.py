@@ -103,6 +103,6 @@ def fake_gpu(device=None, face=None, kernel=PLAIN):
         patch.setattr(workspace, "_arrivals", {})
         patch.setattr(multiply, "gemm_device", lambda ordinal: device)
         choice = SimpleNamespace(variant=variant)
-        patch.setattr("tilewright.tuning.choice.choose", lambda operation, gpu: choice)
+        patch.setattr("tilewright.tuning.choice.choose", lambda operation, gpu, **_: choice)
         patch.setitem(FACES, FakeArray, face or FakeFace())
         yield device

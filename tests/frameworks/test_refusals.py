@@ -35,6 +35,13 @@ def test_operands_that_make_no_product(a, b, says):
         tilewright.matmul(a, b)
 
 
+def test_rows_that_do_not_depend_on_others_are_not_the_hosts_to_promise():
+    with pytest.raises(ProblemError, match="batch_invariant: the host's BLAS"):
+        tilewright.matmul(A, B, batch_invariant=True)
+    with pytest.raises(ProblemError, match="batch_invariant"):
+        tilewright.gemm(A, B, batch_invariant=True)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "complex64", ">f4"])
 def test_other_dtypes_name_the_conversion(dtype):
     with pytest.raises(UnsupportedError, match=r"b is .* for now: .* b.astype\(np.float32\)"):

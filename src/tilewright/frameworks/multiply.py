@@ -26,7 +26,13 @@ _MOST_PLANS = 1 << 14  # a plan is some kilobytes, and a program has far fewer s
 _plans: dict[object, Plan] = {}
 
 
-def matmul(a: Any, b: Any, *, out: Any = None) -> Any:  # noqa: ANN401 - any library's arrays
+def matmul(
+    a: Any,  # noqa: ANN401 - any library's arrays
+    b: Any,  # noqa: ANN401
+    *,
+    out: Any = None,  # noqa: ANN401
+    batch_invariant: bool = False,
+) -> Any:  # noqa: ANN401
     """Return the matrix product A·B of float32 arrays, in full float32 precision.
 
     Arrays of torch and cupy on a GPU are multiplied there by tilewright's kernels, on the caller's
@@ -39,10 +45,13 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:  # noqa: ANN401 - any lib
     right. With k = 0 the result is zeros. `out` has the result's shape and any strides; the
     kernels write along rows or columns, and to other strides a copy follows.
 
+    `batch_invariant` asks, on a GPU, for a kernel whose rows have the same bits whatever other rows
+    are computed with them: it is slower where m and n are small and k is long.
+
     Raises:
         ProblemError: shapes that do not fit, arrays of two libraries or devices, another dtype
             than float32, an `out` that shares memory with an operand, a tensor that needs
-            gradients.
+            gradients, batch_invariant on the CPU.
         DeviceError: the GPU has no memory left, is lost or cannot be used.
 
     Example:
@@ -52,7 +61,7 @@ def matmul(a: Any, b: Any, *, out: Any = None) -> Any:  # noqa: ANN401 - any lib
         >>> tilewright.matmul(a, a.T).tolist()
         [[5.0, 14.0], [14.0, 50.0]]
     """
-    return _multiply(a, b, None, out, 1.0, 0.0)
+    return _multiply(a, b, None, out, 1.0, 0.0, batch_invariant)
 
 
 def gemm(
@@ -63,6 +72,7 @@ def gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Any = None,  # noqa: ANN401
+    batch_invariant: bool = False,
 ) -> Any:  # noqa: ANN401
     """Return alpha·A·B + beta·C of float32 arrays; otherwise as `matmul`.
 
@@ -82,11 +92,18 @@ def gemm(
         >>> tilewright.gemm(one, one, one, alpha=0.5, beta=-1).tolist()
         [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _multiply(a, b, c, out, _scalar(alpha, "alpha"), _scalar(beta, "beta"))
+    scalars = _scalar(alpha, "alpha"), _scalar(beta, "beta")
+    return _multiply(a, b, c, out, *scalars, batch_invariant)
 
 
 def _multiply(
-    a: Array, b: Array, c: Array | None, out: Array | None, alpha: float, beta: float
+    a: Array,
+    b: Array,
+    c: Array | None,
+    out: Array | None,
+    alpha: float,
+    beta: float,
+    batch_invariant: bool,
 ) -> Array:
     face = FACES.get(type(a))
     if (
@@ -104,10 +121,11 @@ def _multiply(
         None if out is None else signature(out),
         alpha == 0,
         beta == 0,
+        batch_invariant,
     )
     plan = _plans.get(key)
     if plan is None:
-        plan = _make_plan(face, _given(a, b, c, out), alpha, beta)
+        plan = _make_plan(face, _given(a, b, c, out), alpha, beta, batch_invariant)
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
         _plans[key] = plan
@@ -131,7 +149,9 @@ def _scalar(value: object, name: str) -> float:
     return number
 
 
-def _make_plan(face: Face, arrays: dict[str, Array], alpha: float, beta: float) -> Plan:
+def _make_plan(
+    face: Face, arrays: dict[str, Array], alpha: float, beta: float, batch_invariant: bool
+) -> Plan:
     """Check a product and choose how it is computed."""
     operands = {name: face.describe(array, name) for name, array in arrays.items()}
     _check_devices(operands)
@@ -144,11 +164,23 @@ def _make_plan(face: Face, arrays: dict[str, Array], alpha: float, beta: float) 
         return Empty(face=face, shape=shape.result)
     gpu = operands["a"].gpu
     if gpu is None:
+        if batch_invariant:
+            raise ProblemError(
+                "batch_invariant: the host's BLAS says nothing of its order of additions; pass "
+                "arrays on a GPU, or leave it out"
+            )
         return OnHost(face=cast(HostFace, face), guard=_guard(operands))
-    return _gpu_plan(cast(GpuFace, face), operands, replace(shape, k=shape.k if alpha else 0), gpu)
+    shape = replace(shape, k=shape.k if alpha else 0)
+    return _gpu_plan(cast(GpuFace, face), operands, shape, gpu, batch_invariant)
 
 
-def _gpu_plan(face: GpuFace, operands: dict[str, Operand], shape: ProductShape, gpu: int) -> OnGpu:
+def _gpu_plan(
+    face: GpuFace,
+    operands: dict[str, Operand],
+    shape: ProductShape,
+    gpu: int,
+    batch_invariant: bool,
+) -> OnGpu:
     from tilewright.tuning.choice import choose
 
     try:
@@ -161,7 +193,7 @@ def _gpu_plan(face: GpuFace, operands: dict[str, Operand], shape: ProductShape, 
     apart = "out" in views and not writable(shape, views["out"])
     target = packed(shape.result) if apart or "out" not in views else views["out"]
     planned = plan_launches(shape, views["a"], views["b"], views.get("c"), target)
-    variant = choose(planned.operation, device.gpu).variant
+    variant = choose(planned.operation, device.gpu, batch_invariant=batch_invariant).variant
     prepared = device.prepare(planned.operation, variant, stream=face.stream(gpu))
     return OnGpu(
         face=face,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -15,8 +15,10 @@ from tilewright.errors import StoreError, UnsupportedError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.tiled import TILED
 from tilewright.settings import read_settings
-from tilewright.tuning.cost import Parts, Table, parts
+from tilewright.tuning.cost import Parts, Table, parts, tabulate
+from tilewright.tuning.features import features
 from tilewright.tuning.space import legal, table
 from tilewright.tuning.store import Store, StoreWarning, fastest, import_trials
 from tilewright.tuning.trial import Trial, this_machine
@@ -28,7 +30,7 @@ Source: TypeAlias = Literal["tuned", "shipped", "model"]
 # Choices that are remembered: one is 200 bytes, and a program has far fewer shapes.
 _MOST_REMEMBERED = 1 << 16
 _OTHERS_SHOWN = 3
-_remembered: dict[tuple[Operation, str], Choice] = {}
+_remembered: dict[tuple[Operation, str, bool], Choice] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +43,25 @@ class Choice:
     reason: str
 
 
-def choose(operation: Operation, gpu: Gpu) -> Choice:
+def choose(operation: Operation, gpu: Gpu, *, batch_invariant: bool = False) -> Choice:
     """Return the variant to compute a product with; the same for the same product, at once.
+
+    With `batch_invariant` it is one whose rows have the same bits whatever m is: tiled, with each
+    sum over k in one piece. All of its tiles add in the order of k, so any of them will do.
 
     Raises:
         UnsupportedError: no kernel can compute it on this GPU.
     """
-    key = (operation, gpu.name)
+    key = (operation, gpu.name, batch_invariant)
     found = _remembered.get(key)
     if found is None:
         if len(_remembered) >= _MOST_REMEMBERED:
             _remembered.clear()
-        found = _remembered[key] = _measured(operation, gpu) or _modelled(operation, gpu)
+        if batch_invariant:
+            found = _whole_sums(operation, gpu)
+        else:
+            found = _measured(operation, gpu) or _modelled(operation, gpu)
+        _remembered[key] = found
     return found
 
 
@@ -110,6 +119,23 @@ def _modelled(operation: Operation, gpu: Gpu) -> Choice:
             return Choice(variant=variant, source="model", seconds=seconds, reason=reason)
         total[i] = np.inf
     raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
+
+
+def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:
+    """Return the model's choice among those that never cut k."""
+    whole = {
+        replace(variant, splits=1): None
+        for variant in TILED.variants(operation, gpu)
+        if not variant.workers
+    }
+    if not whole:
+        raise UnsupportedError(f"{operation.key}: no tile of tiled can compute it on {gpu.name}")
+    kept = features(tuple(whole), operation, gpu)
+    total = parts(tabulate(kept, gpu), operation).total
+    i = int(total.argmin())
+    seconds = float(total[i])
+    reason = f"predicted {1e6 * seconds:.4g} µs, the fastest of those that never cut k"
+    return Choice(variant=kept.variants[i], source="model", seconds=seconds, reason=reason)
 
 
 def _at(columns: Table, found: Parts, row: int) -> Variant:
