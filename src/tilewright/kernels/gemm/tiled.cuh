@@ -1,12 +1,12 @@
 // tiled: a block computes a tile of D. Tiles of A and B come to shared memory some steps ahead of
 // the arithmetic (cp.async), and fragments come to registers one step of k ahead.
 //
-// Contract: D = alpha*A*B + beta*C in float32 for each of a batch, any strides (lib/product.cuh), any
-// m, n, k. Products are summed in the order of k, one fused multiply-add each; where k is cut
-// (lib/work.cuh) each part so, and the parts in their order. beta = 0 never reads C.
+// Contract: D = alpha*A*B + beta*C in float32 for each of a batch, any strides (lib/product.cuh),
+// any m, n, k. Products are summed in the order of k, one fused multiply-add each; where k is cut
+// (lib/work.cuh) each part so, and the parts in a fixed order. beta = 0 never reads C.
 //
-// Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread, in 4x4 quads: the lanes of a warp
-// are wm/tm along m and wn/tn along n (lib/lanes.cuh), and a quad's neighbour is lanes * 4 further.
+// Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread, in 4x4 quads: the lanes of a
+// warp are wm/tm along m and wn/tn along n (lib/lanes.cuh), a quad's neighbour lanes * 4 further.
 //
 //      n0     n0+32                  n0+127          .wm=32, .wn=128, .tm=8, .tn=16: 4 x 8 lanes
 //   m0 +------+------+------+------+
@@ -16,10 +16,10 @@
 //      +------+------+------+------+
 //
 // Shared memory, dynamic: stages * bk * (bm + bn) floats, 8 more a row of an operand that is read
-// along k (it is transposed on its way). One barrier each bk steps of k: after it the tile just read
-// may be overwritten, and the next one is there.
+// along k (it is transposed on its way). One barrier each bk steps of k: after it the tile just
+// read may be overwritten, and the next one is there.
 // NOTE: the main loop is one basic block on purpose: copies past the end are predicated, not jumped
-// over, which let ptxas and our own scheduler (toolchain/schedule) move code across them.
+// over, so that ptxas and our own scheduler (toolchain/schedule) can move code across them.
 #include "lib/fragment.cuh"
 #include "lib/keep.cuh"
 #include "lib/lanes.cuh"
@@ -31,7 +31,7 @@
 #include "lib/work.cuh"
 #include "lib/write_quads.cuh"
 
-// Where a block works: a segment of its work, and the batch, row and column that its tile starts at.
+// Where a block works: a segment of its work, and the batch, row and column its tile starts at.
 struct Place {
   Segment segment;
   int64 batch, m0, n0;

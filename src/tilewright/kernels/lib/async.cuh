@@ -1,8 +1,8 @@
 // Copies from global to shared memory that go on while the thread computes (cp.async).
 //
-// A thread's copies since its last commit are a group. wait_copies<N>() waits for all groups but the
-// N newest, and only for the thread's own: others see the data after a barrier of the block behind
-// it. Until then neither side of a copy may be touched.
+// A thread's copies since its last commit are a group. wait_copies<N>() waits for all groups but
+// the N newest, and only for the thread's own: others see the data after a barrier of the block
+// behind it. Until then neither side of a copy may be touched.
 //
 // NOTE: sm_75 has no cp.async: there a copy is a load and a store, done when it is issued, and the
 // other two do nothing. That is right wherever the asynchronous copy is, and hides no latency.

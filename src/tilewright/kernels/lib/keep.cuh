@@ -9,8 +9,8 @@ __device__ __forceinline__ int anew(int value)
   return value;
 }
 
-// Returns `value` in a way that not even ptxas can see through: it must hold it in a register, where
-// otherwise it might compute it again in every step of the main loop. To be called by whole warps.
+// Returns `value` in a way that not even ptxas can see through: it must hold it in a register,
+// where otherwise it might compute it again in every step of the main loop. For whole warps.
 // NOTE: of no use for what is the same in a whole warp: ptxas leaves such a shuffle out.
 __device__ __forceinline__ unsigned keep(unsigned value)
 {

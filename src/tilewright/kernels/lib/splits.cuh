@@ -39,8 +39,8 @@ __device__ bool last_to_arrive(const P& p, int64 slot, int parts)
 // order of the additions is the same in every run.
 //
 // Workspace: partial [slot][room][count / width][threads][width], arrivals [slot][room]. Within
-// four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does not
-// have, and a multiply-add reads one register of each (docs/schedule.md).
+// four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does
+// not have, and a multiply-add reads one register of each (docs/schedule.md).
 template <int threads, int count, class P>
 __device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int part, int parts,
                           int room)
@@ -106,7 +106,7 @@ __device__ bool sum_splits(float (&value)[count], const Product& p, int64 tile, 
 // As sum_splits, for at most half as many outputs as threads: thread t has the sum of output t, and
 // the parts are shared out among all threads, so that few follow one another.
 //
-// Workspace: partial [tile][split][outputs], arrivals [tile]; `shared` of as many floats as threads.
+// Workspace: partial [tile][split][outputs], arrivals [tile]; `shared`: as many floats as threads.
 template <int threads, int outputs>
 __device__ bool sum_few_splits(float& value, float* shared, const Product& p, int64 tile, int split)
 {

@@ -35,7 +35,8 @@ struct TileCopy {
   static constexpr int sources = along_k ? rows : rows / hops * columns;    // pointers
   static_assert(rows % hops == 0, "the pointers must have as many copies each");
   static_assert(along_k ? width % span == 0 && depth % lanes == 0
-                        : threads % lanes == 0 && width % (lanes * vector) == 0 && depth % span == 0,
+                        : threads % lanes == 0 && width % (lanes * vector) == 0 &&
+                              depth % span == 0,
                 "the block must copy the tile evenly");
 
   const float* source[sources];  // of this thread, in the next tile
@@ -64,7 +65,9 @@ struct TileCopy {
   // Start copying the next tile, to `stage` bytes behind the first, if `more`.
   __device__ __forceinline__ void operator()(unsigned stage, bool more) const
   {
-    for_each([&](const float* from, int to, int) { copy_async_if<bytes>(more, stage + target + to, from); });
+    for_each([&](const float* from, int to, int) {
+      copy_async_if<bytes>(more, stage + target + to, from);
+    });
   }
 
   // Start copying a tile that has `valid` steps of k, with zeros behind them.
