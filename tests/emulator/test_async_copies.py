@@ -5,6 +5,7 @@ import pytest
 from faulting import fault
 
 from tilewright.emulator import run
+from tilewright.emulator.program import build
 from tilewright.errors import OutOfBoundsError, UnsupportedError
 from tilewright.launch import Argument, Launch
 from tilewright.toolchain import compile_cuda
@@ -100,6 +101,25 @@ def test_wide_copies_go_round_the_warps_of_a_block() -> None:
     )
     expected = np.arange(1, 97).reshape(24, 4)[::-1].ravel()
     assert np.array_equal(seen, expected)
+
+
+def test_arithmetic_before_a_wait_is_a_block_of_its_own() -> None:
+    """One without effects, which `order` may put in the order of its results."""
+    code = f"""{HEAD}(float* x) {{
+      __shared__ float tile[32];
+      copy4(tile + threadIdx.x, x + threadIdx.x);
+      commit();
+      float sum = x[threadIdx.x];
+      sum = sum * sum + 1.0f;
+      wait<0>();
+      x[threadIdx.x] = sum + tile[threadIdx.x];
+    }}"""
+    artifact, shape = compile_cuda(code, "k", arch="sm_90"), Launch(grid=1, block=32)
+    plan = build(artifact, shape, counting=False).plan
+    body = plan.function.body
+    waits = [pc for pc, ins in enumerate(body) if "wait_group" in ins.flags]
+    assert waits
+    assert {block.start for block in plan.blocks}.issuperset(waits)
 
 
 # --- time -------------------------------------------------------------------------------------

@@ -42,6 +42,12 @@ def quotient(a, b):
     return -1 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
+def inserted(a, b, place, size):
+    place, size = min(place & 255, 64), min(size & 255, 64)
+    field = ((1 << size) - 1) << place
+    return b & ~field | a << place & field
+
+
 # opcode with flags: number of operands, what it computes (the shift amount is the last operand).
 OPERATIONS = {
     "add": (2, lambda a, b: a + b),
@@ -62,8 +68,9 @@ OPERATIONS = {
     "mov": (1, lambda a: a),
     "shl": (2, lambda a, n: a << n if n < 64 else 0),
     "shr": (2, lambda a, n: a >> min(n, 64)),
+    "bfi": (4, inserted),
 }
-BITWISE = ("and", "or", "xor", "not", "shl")
+BITWISE = ("and", "or", "xor", "not", "shl", "bfi")
 SIZES = (16, 32, 64)
 
 
@@ -76,6 +83,8 @@ def kinds_of(name, size, signed):
         return f"{letter}{2 * size}", [kind, kind, f"{letter}{2 * size}"][:count]
     if name in ("shl", "shr"):
         return kind, [kind, "u32"]
+    if name == "bfi":
+        return kind, [kind, kind, "u32", "u32"]
     return kind, [kind] * count
 
 
@@ -84,7 +93,8 @@ RULED = ("add", "sub", "or", "shl", "mov", "mul.lo", "mad.lo", "mul.wide", "mad.
 
 
 def names_for(size):
-    return [n for n in OPERATIONS if not (n.endswith("wide") and size == 64)]
+    missing = {16: ("bfi",), 64: ("mul.wide", "mad.wide")}.get(size, ())
+    return [n for n in OPERATIONS if n not in missing]
 
 
 def computed(name, kinds, values):

@@ -45,20 +45,23 @@ def run(
     workers: int | None = None,
     step_limit: int = DEFAULT_STEPS,
     progress: Progress | None = None,
+    fast: bool = True,
 ) -> Run:
     """Run a kernel on the CPU. Arrays in `args` are its memory and are written in place.
 
     `sample` are the linear numbers (x fastest) of the blocks to run; None runs all. `count`
     counts what the run executes; `observers` see every memory access besides, and `warps` what the
     warps of each block executed, block by block. `step_limit` bounds the backward jumps of each
-    warp's block. `progress(done, all)` is called as blocks finish.
+    warp's block. `progress(done, all)` is called as blocks finish. `fast` false
+    takes the build that counts though nobody looks: if it is there, a short run is over before
+    another is compiled.
 
     Raises:
         LaunchError: arguments, block or sample that do not fit the kernel.
         UnsupportedError: an instruction that the emulator lacks.
         EmulationError: a fault, with kernel, source line, block, thread and address.
     """
-    counting = count or bool(observers) or warps is not None
+    counting = count or bool(observers) or warps is not None or not fast
     program = build(artifact, launch, counting=counting)
     layout = program.layout
     sizes = [p.size_bytes for p in layout.function.params]

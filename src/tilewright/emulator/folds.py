@@ -37,6 +37,14 @@ def _remainder(args: Sequence[Numbers], kind: str) -> Numbers:
     return np.where(args[1] == 0, -1, rest)
 
 
+def _insert(args: Sequence[Numbers], kind: str) -> Numbers:
+    """Replace a field of the second operand by the first's low bits: place and size are bytes."""
+    bits = int(kind[1:])
+    place, size = (np.minimum(a & 255, bits) for a in args[2:])
+    field = _shift_left((_shift_left((np.ones_like(size), size), "b64") - 1, place), "b64")
+    return args[1] & ~field | _shift_left((args[0], place), "b64") & field
+
+
 FOLDS: dict[str, Fold] = {
     "add": lambda a, _: a[0] + a[1],
     "sub": lambda a, _: a[0] - a[1],
@@ -55,6 +63,7 @@ FOLDS: dict[str, Fold] = {
     "cvt": lambda a, _: a[0],
     "mul": lambda a, _: a[0] * a[1],
     "mad": lambda a, _: a[0] * a[1] + a[2],
+    "bfi": _insert,
 }
 COMPARISONS: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {
     "eq": np.equal,

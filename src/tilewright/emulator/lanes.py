@@ -166,6 +166,8 @@ def _fold(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
     out = BITS[instruction.types[0]] * (2 if "wide" in flags else 1)
     if op in ("shl", "shr"):
         kinds[1] = "u32"
+    elif op == "bfi":
+        kinds[2:] = "u32", "u32"
     elif op == "mad" and "wide" in flags:
         kinds[2] = f"{kind[0]}{out}"
     args = [_as(t, k) for t, k in zip(tables, kinds, strict=True)]

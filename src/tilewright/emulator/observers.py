@@ -6,11 +6,11 @@ and their addresses. Batches are numpy structured arrays (`state.Event`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,7 @@ class Space(IntEnum):
 
 
 _NAMED = (Space.GLOBAL, Space.SHARED, Space.LOCAL)
+_Cost: TypeAlias = "Callable[[int, Space, Addresses], Counts]"
 _SPACES = {
     "global": Space.GLOBAL,
     "shared": Space.SHARED,
@@ -148,20 +149,21 @@ class PatternCounter:
             pc, space = key >> 3, Space(key & 7)
             if space is not Space.NONE:
                 distinct, counts = _distinct(rows[keys == key])
-                _add(self._sums, pc, space, counts, self._costs(pc, space, distinct))
+                costs = self._costs(self.cost, pc, space, distinct)
+                _add(self._sums, pc, space, counts, costs)
 
-    def _costs(self, pc: int, space: Space, rows: Addresses) -> Counts:
-        """Return `cost` of each row, looked up where it is known."""
+    def _costs(self, cost: _Cost, pc: int, space: Space, rows: Addresses) -> Counts:
+        """Return the `cost` of each row, looked up where it is known."""
         if len(rows) > _MOST_LOOKED_UP:
-            return self.cost(pc, space, rows)
+            return cost(pc, space, rows)
         names = [(pc, space, row.tobytes()) for row in rows]
         new = [n for n, name in enumerate(names) if name not in self._known]
         if new:
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
                 new = list(range(len(rows)))
-            costs = self.cost(pc, space, rows[new])
-            self._known.update((names[n], cost) for n, cost in zip(new, costs, strict=True))
+            costs = cost(pc, space, rows[new])
+            self._known.update((names[n], found) for n, found in zip(new, costs, strict=True))
         return np.stack([self._known[name] for name in names])
 
     def _copied(self, batch: Batch) -> None:
@@ -176,7 +178,8 @@ class PatternCounter:
             rows, counts = _distinct(np.concatenate(sides, axis=1))
             read = counts * (rows[:, :32] != NOBODY).any(axis=1)
             for space, times in ((Space.GLOBAL, read), (Space.SHARED, counts)):
-                _add(self._sums, pc, space, times, self.copy_cost(pc, space, rows))
+                costs = self._costs(self.copy_cost, pc, space, rows)
+                _add(self._sums, pc, space, times, costs)
 
 
 def _add(

@@ -7,6 +7,7 @@ run with every lane that has not returned, so that their registers can be writte
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Operand, Vec
 
 _WARP_SYNC = frozenset({"shfl", "vote", "match", "redux", "elect"})
 _BLOCK_SYNC = frozenset({"bar", "barrier"})
+_WAITS = frozenset({"wait_group", "wait_all"})
 
 
 def is_block_barrier(ins: Instruction) -> bool:
@@ -73,6 +75,8 @@ def plan(function: Function, source: Source, threads: int) -> Plan:
             cuts.add(pc)
             if is_block_barrier(ins):
                 cuts.add(pc + 1)
+        elif ins.opcode == "cp" and not _WAITS.isdisjoint(ins.flags):
+            cuts.add(pc)  # `order` takes what is before it: arithmetic, where copies run ahead
     cfg = basic_blocks(function, split_at=cuts)
     analysis = _Analysis(function, cfg, source)
     analysis.run()
@@ -145,6 +149,9 @@ class _Analysis:
         self.meets = cfg.postdominators(ignore_leaving=True)
         self.registers = [defs_uses(ins) for ins in function.body]
         self._definitions: dict[str, int] = {}
+        self._clock = itertools.count(1)
+        self._visited: dict[int, int] = {}  # when, by instruction
+        self._changed: dict[str, int] = {}  # when, by register
         self._local = self._block_local()
 
     def _block_local(self) -> set[str]:
@@ -177,13 +184,19 @@ class _Analysis:
                 block = self.cfg.blocks[b]
                 for pc in range(block.start, block.end):
                     changed |= self._visit(pc, b)
-            changed |= self._diverge()
+            if self._diverge():
+                changed = True
+                self._visited.clear()
 
     def _visit(self, pc: int, block: int) -> bool:
         ins = self.function.body[pc]
         defs, uses = self.registers[pc]
-        if not defs or any(u in self._definitions and u not in self.shapes for u in uses):
+        before = self._visited.get(pc)
+        if not defs or (before and all(self._changed.get(u, 0) < before for u in uses)):
             return False
+        if any(u in self._definitions and u not in self.shapes for u in uses):
+            return False
+        now = self._visited[pc] = next(self._clock)
         shape = result_shape(ins, self.source, self.shapes)
         if ins.opcode == "cvt":
             shape = extended(shape, ins.types[0], BITS[self.function.registers[defs[0]]])
@@ -199,6 +212,7 @@ class _Analysis:
             new = widen(old, join(old, new))
             if old is None or not old.same(new):
                 self.shapes[name] = new
+                self._changed[name] = now
                 changed = True
         return changed
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tilewright.emulator.copies import copies_ir
@@ -79,10 +81,23 @@ def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
         with _building:  # one at a time, each once; who finds what there is does not wait for it
             program = _built(key)
             if program is None:
-                program = _build(artifact, digest, launch, counting)
+                with _uncollected():
+                    program = _build(artifact, digest, launch, counting)
                 with _lock:
                     _programs.put(key, program)
     return program
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from a build's objects, hundred thousands that are all in use."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _built(key: object) -> Program | None:
