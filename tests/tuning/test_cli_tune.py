@@ -143,7 +143,8 @@ def test_a_busy_gpu_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from tilewright.cli import app
 from tilewright.tuning import fleet, measure as jobs
 from tilewright.tuning.search import Workers
