@@ -34,9 +34,7 @@ def test_rows_have_the_same_bits_however_many_they_are() -> None:
     for k in range(K):
         exact = a[:, k, None].astype(np.float64) * b[k] + expected
         expected = exact.astype(np.float32).astype(np.float64)
-    found = {
-        m: emulate_gemm(Operation.plain(m, N, K), chosen(m, "nn"), a[:m], b)[0] for m in ROWS
-    }
+    found = {m: emulate_gemm(Operation.plain(m, N, K), chosen(m, "nn"), a[:m], b)[0] for m in ROWS}
     for m, rows in found.items():
         assert np.array_equal(rows.view(np.uint32), found[max(ROWS)][:m].view(np.uint32))
     # float64 rounds the sum before float32 does: rarely, and by one unit, that is another result.
