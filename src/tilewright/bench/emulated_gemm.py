@@ -21,9 +21,9 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation, Strides
 from tilewright.kernels.gemm.product import PRODUCT, Pointers, pack
 from tilewright.kernels.gemm.registry import gemm_kernel
+from tilewright.kernels.tiles import FLOAT_BYTES
 from tilewright.launch import Run, Struct
 
-FLOAT_BYTES = 4
 _ALIGNMENT = 256  # of an allocation on a GPU
 
 Floats = npt.NDArray[np.float32]

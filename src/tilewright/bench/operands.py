@@ -28,15 +28,10 @@ from tilewright.problem import Problem
 
 Floats = npt.NDArray[np.float32]
 
+# Standard normal; uniform in [0, 1); normal times exp(3 normal); normal, each row of A times
+# exp(8 normal).
 Kind: TypeAlias = Literal["normal", "uniform", "wide", "scaled"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-# What each kind is, for people.
-KIND_TEXTS = {
-    "normal": "standard normal",
-    "uniform": "uniform in [0, 1)",
-    "wide": "normal times exp(3 normal)",
-    "scaled": "normal, each row of A times exp(8 normal)",
-}
 
 # Numbers drawn for a matrix; a larger one repeats them. A prime, so that no row, tile or matrix of
 # a batch repeats another: a kernel that reads the wrong one still errs.

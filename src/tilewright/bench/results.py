@@ -19,12 +19,12 @@ from tilewright.bench.suites import Case
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.operation import Operation, Strides
+from tilewright.kernels.tiles import FLOAT_BYTES
 from tilewright.records import Environment, Timing
 
 SCHEMA = 1
 KIND = "bench"
 OURS = "tilewright"
-_FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ def moved_bytes(operation: Operation) -> int:
 
     read = floats(o.a, o.m, o.k) + floats(o.b, o.k, o.n)
     added = floats(o.c, o.m, o.n) if o.c else 0
-    return _FLOAT_BYTES * (read + added + o.m * o.n * o.batch)
+    return FLOAT_BYTES * (read + added + o.m * o.n * o.batch)
 
 
 def summaries(

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
 
 from tilewright.errors import ProblemError
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:
     from tilewright.bench.suites import Case
+
+# The options of a command that takes a suite, or else sizes.
+SizeOption: TypeAlias = Annotated[int | None, typer.Option(help="m = n = k, instead of a suite.")]
+RowsOption: TypeAlias = Annotated[int | None, typer.Option(help="Rows of A and D.")]
+ColumnsOption: TypeAlias = Annotated[int | None, typer.Option(help="Columns of B and D.")]
+DepthOption: TypeAlias = Annotated[int | None, typer.Option(help="Columns of A, rows of B.")]
+BatchOption: TypeAlias = Annotated[int, typer.Option(help="Products in one call; with the sizes.")]
+LayoutOption: TypeAlias = Annotated[
+    str | None, typer.Option(help="nn, nt, tn or tt: A, then B; t is transposed.")
+]
 
 
 def problem_named(sizes: Mapping[str, int | None], default: int) -> Problem:

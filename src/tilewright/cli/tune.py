@@ -20,7 +20,15 @@ from tilewright.cli.output import (
     print_note,
     print_table,
 )
-from tilewright.cli.sizes import cases_named
+from tilewright.cli.sizes import (
+    BatchOption,
+    ColumnsOption,
+    DepthOption,
+    LayoutOption,
+    RowsOption,
+    SizeOption,
+    cases_named,
+)
 from tilewright.errors import DeviceError, TilewrightError
 
 if TYPE_CHECKING:
@@ -41,14 +49,12 @@ def tune(
     suite: Annotated[
         str | None, typer.Option(help="Suites of `tilewright bench`, such as squares,complaints.")
     ] = None,
-    size: Annotated[int | None, typer.Option(help="m = n = k, instead of a suite.")] = None,
-    m: Annotated[int | None, typer.Option(help="Rows of A and D.")] = None,
-    n: Annotated[int | None, typer.Option(help="Columns of B and D.")] = None,
-    k: Annotated[int | None, typer.Option(help="Columns of A, rows of B.")] = None,
-    batch: Annotated[int, typer.Option(help="Products in one call; with the sizes.")] = 1,
-    layout: Annotated[
-        str | None, typer.Option(help="nn, nt, tn or tt: A, then B; t is transposed.")
-    ] = None,
+    size: SizeOption = None,
+    m: RowsOption = None,
+    n: ColumnsOption = None,
+    k: DepthOption = None,
+    batch: BatchOption = 1,
+    layout: LayoutOption = None,
     strategy: Annotated[
         str, typer.Option(help="model (20 candidates), halving, random or exhaustive.")
     ] = "model",

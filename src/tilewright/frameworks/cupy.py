@@ -8,7 +8,8 @@ from typing import Any
 from tilewright.errors import DeviceError
 from tilewright.frameworks.face import Operand, not_float32
 from tilewright.frameworks.shapes import Shape
-from tilewright.frameworks.views import FLOAT_BYTES, VECTOR_BYTES, View
+from tilewright.frameworks.views import VECTOR_BYTES, View
+from tilewright.kernels.tiles import FLOAT_BYTES
 
 Array = Any  # a cupy.ndarray: cupy is not there when types are checked
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright.frameworks.shapes import ProductShape, Shape
-from tilewright.frameworks.views import FLOAT_BYTES, View
-from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation, Strides
+from tilewright.frameworks.views import View
+from tilewright.kernels.gemm.operation import Operation, Strides
+from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS
 
 _MOST = 2**31 - 1  # of any size of an operation
 

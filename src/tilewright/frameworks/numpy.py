@@ -11,7 +11,8 @@ from tilewright.errors import ProblemError
 from tilewright.frameworks import host
 from tilewright.frameworks.face import Operand, not_float32
 from tilewright.frameworks.shapes import Shape
-from tilewright.frameworks.views import FLOAT_BYTES, View
+from tilewright.frameworks.views import View
+from tilewright.kernels.tiles import FLOAT_BYTES
 
 Floats = npt.NDArray[np.float32]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.errors import ProblemError
-from tilewright.frameworks.views import FLOAT_BYTES, View
+from tilewright.frameworks.views import View
+from tilewright.kernels.tiles import FLOAT_BYTES
 
 # How long the exact answer may be looked for, in numpy's steps: some tens of microseconds.
 _MAX_WORK = 10_000

@@ -9,7 +9,8 @@ from tilewright.errors import DeviceError, ProblemError, UnsupportedError
 from tilewright.frameworks import host
 from tilewright.frameworks.face import Operand, not_float32
 from tilewright.frameworks.shapes import Shape
-from tilewright.frameworks.views import FLOAT_BYTES, VECTOR_BYTES, View
+from tilewright.frameworks.views import VECTOR_BYTES, View
+from tilewright.kernels.tiles import FLOAT_BYTES
 
 Tensor = Any  # a torch.Tensor: torch is not there when types are checked
 

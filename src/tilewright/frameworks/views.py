@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.frameworks.shapes import Shape
+from tilewright.kernels.tiles import FLOAT_BYTES
 
-FLOAT_BYTES = 4
 VECTOR_BYTES = 16  # read by one instruction, from a multiple of as many
 
 

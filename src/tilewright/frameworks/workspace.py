@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from tilewright.device.gemm import GemmDevice
 from tilewright.frameworks.face import Array, GpuFace
-from tilewright.frameworks.views import FLOAT_BYTES
 from tilewright.kernels.gemm.kernel import Workspace
+from tilewright.kernels.tiles import FLOAT_BYTES
 
 _arrivals: dict[tuple[str, int, int], Array] = {}
 

@@ -8,8 +8,9 @@ from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.candidates import workers_of
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
+from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel, variants
+from tilewright.kernels.tiles import VECTOR_FLOATS
 from tilewright.tuning.cost import Table, predict, tabulate, with_free_splits
 from tilewright.tuning.features import features
 

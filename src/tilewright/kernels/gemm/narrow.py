@@ -8,8 +8,8 @@ from dataclasses import replace
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant, Workspace
-from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
-from tilewright.kernels.tiles import FLOAT_BYTES, WARP_THREADS, Tile, TileUse, check
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS, Tile, TileUse, check
 from tilewright.launch import MAX_GRID, Launch
 
 _USE = TileUse(reads=frozenset({"bk", "tm", "tn", "stages", "kparts"}), whole_rows=False)

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from tilewright.errors import ProblemError
+from tilewright.kernels.tiles import VECTOR_FLOATS
 from tilewright.problem import Problem
-
-VECTOR_FLOATS = 4  # in a 128-bit instruction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

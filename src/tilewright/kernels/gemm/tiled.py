@@ -17,10 +17,10 @@ from tilewright.kernels.gemm.candidates import (
 )
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
 from tilewright.kernels.gemm.operation import Access, Operation
-from tilewright.kernels.tiles import FLOAT_BYTES, Tile, TileUse, check
+from tilewright.kernels.sharing import Sharing
+from tilewright.kernels.tiles import FLOAT_BYTES, Tile, TileUse, check, copies_fit
 from tilewright.launch import Launch
 
-DEPTH_LANES = 4  # side by side along k, of those that copy an operand that lies along k
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
 ROW_PAD = 8  # floats after a row of a transposed tile, so that its stores meet no bank twice
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
@@ -39,20 +39,11 @@ def _check_copies(tile: Tile, access: Access) -> None:
         ("bn", tile.bn, not access.b_along_n, access.b_vector),
     )
     for name, width, along_k, vector in panels:
-        if not _copies_evenly(tile, width, along_k, vector):
+        if not copies_fit(tile, width, along_k=along_k, vector=vector):
             raise TileError(
                 f"{tile}: its {tile.threads} threads cannot copy {name} = {width} by bk = "
                 f"{tile.bk} with as many copies each: change {name}, bk, or the warps' tiles"
             )
-
-
-def _copies_evenly(tile: Tile, width: int, along_k: bool, vector: int) -> bool:
-    """Return whether `TileCopy` (lib/tile_copy.cuh) can copy a tile of `width` by bk."""
-    lanes = DEPTH_LANES if along_k else min(width // vector, tile.threads)
-    span = tile.threads // lanes
-    if along_k:
-        return width % span == 0 and tile.bk % lanes == 0
-    return tile.threads % lanes == 0 and width % (lanes * vector) == 0 and tile.bk % span == 0
 
 
 def _check(operation: Operation, variant: Variant) -> None:
@@ -68,7 +59,7 @@ def _check(operation: Operation, variant: Variant) -> None:
     if variant.workers:
         if variant.splits > 1:
             raise TileError("splits and workers both cut k: leave one of them out")
-        steps = _shared_tiles(operation, variant) * depth
+        steps = _sharing(operation, variant).shared * depth
         if not variant.workers <= steps < 2**31:
             raise TileError(
                 f"workers = {variant.workers}: the tiles to share have {steps} steps of bk = "
@@ -81,10 +72,11 @@ def _tiles(operation: Operation, tile: Tile) -> int:
     return operation.batch * -(-operation.m // tile.bm) * -(-operation.n // tile.bn)
 
 
-def _shared_tiles(operation: Operation, variant: Variant) -> int:
-    """Return the tiles that the workers share: the last whole wave and what lies past it."""
-    tiles = _tiles(operation, variant.tile)
-    return tiles - max(0, tiles // variant.workers - 1) * variant.workers
+def _sharing(operation: Operation, variant: Variant) -> Sharing:
+    """Return how the workers share the last tiles."""
+    tile = variant.tile
+    depth = -(-operation.k // tile.bk)
+    return Sharing(tiles=_tiles(operation, tile), depth=depth, workers=variant.workers)
 
 
 def _shared_bytes(operation: Operation, tile: Tile) -> int:
@@ -108,7 +100,7 @@ def _launch(operation: Operation, variant: Variant) -> Launch:
     tile = variant.tile
     blocks = _tiles(operation, tile)
     if variant.workers:
-        blocks += variant.workers - _shared_tiles(operation, variant)
+        blocks += variant.workers - _sharing(operation, variant).shared
     return Launch(
         grid=(blocks, variant.splits, 1),
         block=(tile.threads, 1, 1),
@@ -120,9 +112,8 @@ def _workspace(operation: Operation, variant: Variant) -> Workspace:
     tile = variant.tile
     slots, room = _tiles(operation, tile), variant.splits
     if variant.workers:
-        depth = -(-operation.k // tile.bk)
-        slots = _shared_tiles(operation, variant)
-        room = (depth - 1) // (slots * depth // variant.workers) + 2  # as in lib/work.cuh
+        sharing = _sharing(operation, variant)
+        slots, room = sharing.shared, sharing.room
     if room == 1:
         return Workspace()
     return Workspace(

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
-from tilewright.kernels.gemm.operation import VECTOR_FLOATS, Operation
-from tilewright.kernels.tiles import FLOAT_BYTES, MAX_SHARED_BYTES, Tile, TileUse, check
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.tiles import (
+    FLOAT_BYTES,
+    MAX_SHARED_BYTES,
+    VECTOR_FLOATS,
+    Tile,
+    TileUse,
+    check,
+)
 from tilewright.launch import MAX_BLOCK, Launch
 
 _USE = TileUse(reads=frozenset({"tm", "tn"}))
