@@ -194,10 +194,15 @@ def import_trials(path: str | Path) -> list[Trial]:
     except ValueError as error:
         raise StoreError(f"cannot read {path}: not JSON: {error}") from error
     found = data.get("schema") if isinstance(data, dict) else None
-    if found != SCHEMA or not isinstance(data.get("trials"), list):
+    if found != SCHEMA:
         raise StoreError(
-            f"cannot read {path}: schema {found!r}, this version reads {SCHEMA} with a list of "
-            "trials: give a file that `tilewright tune --export` wrote"
+            f"cannot read {path}: schema {found!r}, this version reads {SCHEMA}: give a "
+            "file that `tilewright tune --export` wrote"
+        )
+    if not isinstance(data.get("trials"), list):
+        raise StoreError(
+            f"cannot read {path}: it has no list of trials: give a file that `tilewright tune "
+            "--export` wrote"
         )
     trials = []
     for entry in data["trials"]:

@@ -137,6 +137,20 @@ def test_registers_never_cost_a_block(result: Scheduled) -> None:
     assert blocks(result.report.registers_after) == blocks(result.report.registers_before)
 
 
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+@pytest.mark.parametrize("name", ["8x8", "4x8"])
+def test_the_last_two_registers_declared_are_not_named(name: str, layout: str) -> None:
+    """An H200 stopped kernels that named them with an illegal instruction."""
+    artifact = scheduled(name, layout).artifact
+    named = {
+        int(register[1:])
+        for line in read_code(artifact).loop
+        for register in (*line.ops.all_reads, *line.ops.writes)
+        if register.startswith("R")
+    }
+    assert max(named) < resources(artifact).registers - 2
+
+
 def test_styles_make_other_schedules_of_the_same(plain: Artifact, result: Scheduled) -> None:
     for style in (Style(across="none"), Style(order="rows", first_load=8, barrier=4)):
         other = schedule_main_loop(plain, style)

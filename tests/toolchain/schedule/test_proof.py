@@ -11,7 +11,7 @@ from tilewright.toolchain import Artifact
 from tilewright.toolchain.elf import elf_sections
 from tilewright.toolchain.schedule import prove
 from tilewright.toolchain.schedule.code import Code, Line, read_code, with_loop_of
-from tilewright.toolchain.schedule.distances import Pair, required
+from tilewright.toolchain.schedule.distances import Event, Pair, required, shortest, stretches
 from tilewright.toolchain.schedule.encode import (
     READ_BOARD,
     REUSE,
@@ -257,3 +257,24 @@ def test_every_register_of_some_instructions(code: Code) -> None:
                 words[n] = with_register(words[n], SLOT_A, words[n] >> SLOT_A & 255 ^ 4)
 
             refuse(code, change, "not proved")
+
+
+def test_a_uniform_register_is_not_overwritten_while_it_is_read() -> None:
+    """USEL UR4, UR5 and UMOV UR5 a cycle behind it gave wrong products on an H200."""
+    select = Event("USEL", True, None, ("UR5",), ("UR4",))
+    move = Event("UMOV", True, None, ("UR6",), ("UR5",))
+    assert shortest([[(select, 3), (move, 1)]]) == {("read", "USEL", "UMOV", "UR"): 3}
+
+
+def test_a_distance_across_a_wait_says_nothing() -> None:
+    """What waits between two instructions keeps them farther apart than stall counts say."""
+    code, _ = original()
+    first = next(i for i, line in enumerate(code.lines) if line.ins.opcode == "BAR")
+    around = replace(code, lines=code.lines[first - 1 : first + 2])
+    across = {
+        (one.ins.mnemonic, two.ins.mnemonic)
+        for one, two in zip(around.lines[:1], around.lines[2:], strict=True)
+    }
+    runs = stretches(around.lines)
+    assert [len(run) for run in runs if run] == [1, 2]
+    assert across.isdisjoint(pair[1:3] for pair in shortest(runs))

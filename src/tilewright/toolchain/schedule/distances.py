@@ -125,7 +125,7 @@ def run_of(lines: Iterable[Line]) -> list[tuple[Event, int]]:
     return [(event(line), line.control.stall) for line in lines]
 
 
-def _runs(lines: Iterable[Line]) -> list[list[tuple[Event, int]]]:
+def stretches(lines: Iterable[Line]) -> list[list[tuple[Event, int]]]:
     """Return the stretches of code that issue by their stall counts alone."""
     runs: list[list[tuple[Event, int]]] = [[]]
     for line in lines:
@@ -142,7 +142,7 @@ def required(code: Code) -> dict[Pair, int]:
 
     A pair with something between that may wait says nothing: it may be farther apart than it looks.
     """
-    found = shortest([*_runs(code.lines), *_runs([*code.loop, *code.loop])])
+    found = shortest([*stretches(code.lines), *stretches([*code.loop, *code.loop])])
     return {pair: need for pair, need in found.items() if pair[:3] != ("result", "FFMA", "FFMA")}
 
 
