@@ -1,7 +1,7 @@
 """Time every variant of some products on this machine's GPU, and record all of it.
 
     python benchmarks/h200_tuning.py --out benchmarks/results --seconds 540
-    python benchmarks/h200_tuning.py --out /tmp --shapes 4096,4096,4096 16,4096,4096 --layout nn
+    python benchmarks/h200_tuning.py --out /tmp --shapes 4096,4096,4096 16,4096,4096:nt
 
 The record, tuning_<gpu>.json, is what `benchmarks/fit_cost.py` fits the cost model to and what
 tests replay strategies on. The shapes are drawn as those of the suite `unseen` are, with another
@@ -75,8 +75,10 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="folder of the record")
     parser.add_argument("--name", default="tuning", help="the record's name")
     parser.add_argument("--suite", nargs="+", default=[], help="suites instead of the own shapes")
-    parser.add_argument("--shapes", nargs="+", default=[], help="m,n,k or m,n,k,batch, instead")
-    parser.add_argument("--layout", default="nn", help="of --shapes")
+    parser.add_argument(
+        "--shapes", nargs="+", default=[], help="m,n,k or m,n,k,batch, and :nt, instead"
+    )
+    parser.add_argument("--layout", default="nn", help="of --shapes that name none")
     parser.add_argument("--measure-s", type=float, default=0.01, help="device time a variant")
     parser.add_argument("--seconds", type=float, default=540, help="start nothing after this long")
     parser.add_argument("--commit", help="the source's commit, where git cannot say")
@@ -130,8 +132,11 @@ def wanted(options: argparse.Namespace) -> list[Operation]:
     if options.suite:
         cases = [each for name in options.suite for each in suite(name).cases]
     elif options.shapes:
-        shapes = [[int(size) for size in shape.split(",")] for shape in options.shapes]
-        cases = [case(shape, options.layout) for shape in shapes]
+        named = [shape.partition(":") for shape in options.shapes]
+        cases = [
+            case([int(size) for size in sizes.split(",")], layout or options.layout)
+            for sizes, _, layout in named
+        ]
     else:
         cases = [case(shape, layout) for shape, layout in (*FIXED, *drawn())]
     return list(dict.fromkeys(each.operation for each in cases))

@@ -1,4 +1,4 @@
-"""Make the tables of README.md, docs/model.md and docs/tuning.md from the records.
+"""Make the tables of README.md and of docs/{model,study,tuning}.md from the records.
 
     python benchmarks/readme.py            # rewrite what lies between the markers
     python benchmarks/readme.py --check    # exit code 1 where a page is out of date
@@ -21,6 +21,7 @@ from typing import Any
 
 import fit_cost
 import numpy as np
+import study_tables
 
 from tilewright.bench.baselines import BASELINES
 from tilewright.bench.results import read_bench, summaries
@@ -39,6 +40,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 MODEL_PAGE = ROOT / "docs" / "model.md"
 TUNING_PAGE = ROOT / "docs" / "tuning.md"
+STUDY_PAGE = ROOT / "docs" / "study.md"
 RESULTS = ROOT / "benchmarks" / "results"
 
 EMULATED = "ladder_rtx_a6000_emulated.json"
@@ -65,13 +67,19 @@ def main(
     readme: Path = README,
     model_page: Path = MODEL_PAGE,
     tuning_page: Path = TUNING_PAGE,
+    study_page: Path = STUDY_PAGE,
 ) -> int:
     """Rewrite the pages, or say whether they are out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     options = parser.parse_args(arguments)
     old = False
-    pages = ((readme, TABLES), (model_page, MODEL_TABLES), (tuning_page, TUNING_TABLES))
+    pages = (
+        (readme, TABLES),
+        (model_page, MODEL_TABLES),
+        (tuning_page, TUNING_TABLES),
+        (study_page, STUDY_TABLES),
+    )
     for path, tables in pages:
         try:
             before = path.read_text(encoding="utf-8")
@@ -382,6 +390,7 @@ MODEL_TABLES: Mapping[str, Table] = {
     "examples": model_examples,
 }
 TUNING_TABLES: Mapping[str, Table] = {"choices": choices}
+STUDY_TABLES: Mapping[str, Table] = {"curves": study_tables.curves}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,18 @@ from dataclasses import dataclass
 class TilewrightError(Exception):
     """The base class: catching it catches whatever the library raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Let what another process raised be raised here, whatever its class is made from."""
+        return _remade, (type(self), self.args, self.__dict__)
+
+
+def _remade(
+    kind: type[TilewrightError], args: tuple[object, ...], attributes: dict[str, object]
+) -> TilewrightError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
 
 class ProblemError(TilewrightError, ValueError):
     """Sizes, leading dimensions, dtypes or arrays that do not make a matrix product."""

@@ -8,6 +8,7 @@ import pytest
 from bench_files import bench_file, record, run, whole_suite
 from typer.testing import CliRunner
 
+from pages.images import count, pixels
 from tilewright.bench.results import read_bench
 from tilewright.bench.suites import case, suites
 from tilewright.cli import app
@@ -123,40 +124,71 @@ def test_a_png_is_drawn(saved, tmp_path):
     pytest.importorskip("matplotlib")
     path = saved("a.json", *whole_suite("squares", TIMES))
     assert invoke("--records", path, "--plot", tmp_path / "a.png").exit_code == 0
-    content = (tmp_path / "a.png").read_bytes()
-    assert content.startswith(b"\x89PNG")
-    # Width and height of the header: two files are drawn side by side.
-    width = int.from_bytes(content[16:20], "big")
-    assert invoke("--compare", path, path, "--plot", tmp_path / "b.png").exit_code == 0
-    both = int.from_bytes((tmp_path / "b.png").read_bytes()[16:20], "big")
-    assert both > 1.7 * width
+    one = pixels(tmp_path / "a.png")
+    height, width, _ = one.shape
+    assert 800 < width < 1100
+    # A row of pixels for every line of text: 22 a case.
+    long = saved("b.json", *whole_suite("complaints", TIMES))
+    assert invoke("--records", long, "--plot", tmp_path / "b.png").exit_code == 0
+    rows = len(suites()["complaints"].cases) - len(suites()["squares"].cases)
+    assert pixels(tmp_path / "b.png").shape[0] == pytest.approx(height + 22 * rows, abs=2)
+    # Each contender's marks are there, in its colour.
+    assert all(count(one, c) > 50 for c in ("#4477aa", "#ee6677", "#228833", "#ccbb44"))
 
 
-def test_the_page_is_whole_and_loads_nothing(saved, tmp_path):
+def test_two_files_are_drawn_with_verdicts_and_side_by_side(saved, tmp_path):
+    pytest.importorskip("matplotlib")
+    old = saved("old.json", *whole_suite("squares", {"tilewright": 1.0, "cublas": 1.0}))
+    new = saved("new.json", *whole_suite("squares", {"tilewright": 1.2, "cublas": 1.0}))
+    alone = saved("alone.json", *whole_suite("squares", {"tilewright": 1.2}))
+    target = tmp_path / "c.png"
+    assert invoke("--compare", old, new, "--plot", target).exit_code == 0
+    slower = pixels(target)
+    assert 1600 < slower.shape[1] < 1900
+    assert count(slower, "#ee6677") > 100  # only slower ones are red
+    assert invoke("--compare", new, old, "--plot", target).exit_code == 0
+    assert count(pixels(target), "#ee6677") < 40  # its legend
+    assert invoke("--compare", alone, alone, "--plot", target).exit_code == 0
+    assert pixels(target).shape[1] < 900  # nothing beside cuBLAS to draw
+
+
+def test_side_by_side_has_one_axis_for_both():
+    pytest.importorskip("matplotlib")
+    from tilewright.bench.compare import compare
+    from tilewright.report.bench_charts import comparison_figure
+
+    old = bench_file(*whole_suite("squares", {"tilewright": 1.0, "cublas": 1.1}))
+    new = bench_file(*whole_suite("squares", {"tilewright": 1.0, "cublas": 2.3}))
+    _, *both = comparison_figure(compare(old, new), old, new).axes
+    assert [axes.get_xscale() for axes in both] == ["log", "log"]
+    assert both[0].get_xlim() == both[1].get_xlim()
+    assert both[0].get_xlim()[0] <= 1.1 < 2.3 <= both[0].get_xlim()[1]
+    assert [t.get_text() for t in both[0].get_xticklabels()].count("1.5") == 1
+
+
+def test_the_pages_are_whole_and_load_nothing(saved, tmp_path):
     pytest.importorskip("matplotlib")
     records = whole_suite("squares", {**TIMES, "<b>": 2.0}, spread=0.1)
     path = saved("a.json", *records)
-    assert invoke("--records", path, "--plot", tmp_path / "a.html").exit_code == 0
-    page = (tmp_path / "a.html").read_text()
-    loaded = re.findall(r'(?:src|href)="([^"#][^"]*)"', page)
-    assert [link for link in loaded if not link.startswith("#")] == []
-    assert "url(http" not in page
-    picture, tables = page.split("</svg>")
-    assert "4096x4096x4096 nn</text>" in picture
-    assert '<td class="left">4096x4096x4096 nn</td>' in tables
-    assert 'role="img"' in page
-    assert "#010203" not in page
-    assert "<b>" not in page
-    assert invoke("--records", path, "--plot", tmp_path / "b.html").exit_code == 0
-    assert (tmp_path / "b.html").read_text() == page
+    for args in (("--records", path), ("--compare", path, path)):
+        assert invoke(*args, "--html", tmp_path / "a.html").exit_code == 0
+        page = (tmp_path / "a.html").read_text()
+        assert not re.search(r"""(src|href)=["'](?!#)|@import|url\((?!#)""", page)
+        assert "4096x4096x4096 nn</text>" in page
+        assert ">4096x4096x4096 nn</td>" in page
+        assert 'role="img"' in page
+        assert "#010203" not in page
+        assert "<b>" not in page
+        assert invoke(*args, "--html", tmp_path / "b.html").exit_code == 0
+        assert (tmp_path / "b.html").read_text() == page
 
 
 def test_dots_span_the_quartiles_of_both():
-    from tilewright.report.bench_plot import dots
+    from tilewright.report.bench_charts import dots
 
     one = record(case((3, 3, 3)), [run("tilewright", 1.0, 0.2), run("cublas", 2.0, 0.1)])
     (dot,) = dots([one], "tilewright", {("squares", "3x3x3 nn"): 5})
-    assert (dot.row, dot.ratio) == (5, 2.0)
+    assert (dot.row, dot.ratio, dot.even) == (5, 2.0, False)
     assert dot.low == pytest.approx(1.9 / 1.1)
     assert dot.high == pytest.approx(2.1 / 0.9)
 
@@ -164,8 +196,19 @@ def test_dots_span_the_quartiles_of_both():
 def test_nothing_beside_cublas_cannot_be_drawn(saved, tmp_path):
     pytest.importorskip("matplotlib")
     path = saved("a.json", record(case((3, 3, 3)), [run("tilewright", 1.0)]))
-    assert "nothing to draw" in refuse("--records", path, "--plot", tmp_path / "a.png")
-    assert not (tmp_path / "a.png").exists()
+    for option, name in (("--plot", "a.png"), ("--html", "a.html")):
+        assert "nothing to draw" in refuse("--records", path, option, tmp_path / name)
+        assert not (tmp_path / name).exists()
+
+
+def test_files_of_different_machines_are_said_to_be(saved):
+    times = {"tilewright": 1.0, "cublas": 1.0}
+    one = saved("one.json", *whole_suite("squares", times))
+    other = saved("other.json", *whole_suite("squares", times), card="NVIDIA A100", driver="5")
+    said = " ".join(invoke("--compare", one, other).stdout.split())
+    assert "The files are of different machines, NVIDIA H200 and NVIDIA A100:" in said
+    assert "The files differ in driver: 580.1 -> 5." in said
+    assert "different machines" not in invoke("--compare", one, one).stdout
 
 
 def test_without_matplotlib_the_extra_is_named(saved, tmp_path, monkeypatch):
@@ -241,7 +284,11 @@ def test_a_wrong_result_of_ours_is_exit_code_1(measured):
         (("--layout", "tt"), "no case in layout tt"),
         (("--variants", "best"), "choose one of chosen, all"),
         (("--baselines", "cutlass"), "unknown baseline 'cutlass'"),
-        (("--plot", "a.pdf"), ".png or .html"),
+        (("--plot", "a.pdf"), "end the name in .png; a page is written by --html"),
+        (("--plot", "/"), "that is a folder"),
+        (("--html", f"{__file__}/a.html"), "is no folder; give another file"),
+        (("--size", "3", "--why", "--gpu", "H200", "--plot", "a.png"), "leave --plot out"),
+        (("--size", "3", "--baselines", "triton", "--html", "a.html"), "add it to --baselines"),
         (("--fail-slower",), "needs --compare"),
         (("--records", "/nowhere.json"), "cannot read /nowhere.json"),
         (("--compare", "/a.json", "/b.json"), "cannot read /a.json"),

@@ -12,12 +12,13 @@ from tilewright.bench.tile_steps import tile_figure
 from tilewright.emulator import run
 from tilewright.errors import UnsupportedError
 from tilewright.gpus import gpu
-from tilewright.kernels import RUNGS, rung
+from tilewright.kernels import HISTORY, RUNGS, rung
 from tilewright.kernels.tile_layouts import layouts_of, shared_tiles
 from tilewright.problem import Problem
 
 GPU = gpu("RTX A6000")
 LADDER = [name for name in RUNGS if not RUNGS[name].tile_for(GPU.name).workers]
+SHOWN = [*LADDER, *HISTORY]
 STAGED = [name for name in LADDER if RUNGS[name].default.bk and not RUNGS[name].default.stages]
 
 
@@ -45,7 +46,7 @@ def floats(site: Site, first: int) -> list[int]:
     return [first + n * site.step for n in range(site.bytes // 4)]
 
 
-@pytest.mark.parametrize("name", LADDER)
+@pytest.mark.parametrize("name", SHOWN)
 def test_who_stores_an_output_is_who_owns_it(name: str) -> None:
     figure = made(name)
     try:
@@ -96,7 +97,7 @@ def test_words_of_shared_memory_hold_what_the_layouts_say(name: str) -> None:
     assert checked
 
 
-@pytest.mark.parametrize("name", LADDER)
+@pytest.mark.parametrize("name", SHOWN)
 def test_costs_are_those_that_the_emulator_counts(name: str) -> None:
     figure, each = made(name), rung(name)
     problem = Problem(
@@ -124,7 +125,7 @@ def test_costs_are_those_that_the_emulator_counts(name: str) -> None:
     assert dict(sums) == expected
 
 
-@pytest.mark.parametrize("name", LADDER)
+@pytest.mark.parametrize("name", SHOWN)
 def test_a_thread_reads_what_its_outputs_need_at_each_step_along_k(name: str) -> None:
     figure = made(name)
     read = defaultdict(set)

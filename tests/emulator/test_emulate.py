@@ -9,7 +9,7 @@ import pytest
 
 import tilewright
 import tilewright.api
-from tilewright.emulator import run
+from tilewright.emulator import build_for, run
 from tilewright.errors import (
     CompileError,
     LaunchError,
@@ -165,15 +165,19 @@ def test_workers_do_not_change_a_bit() -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_a_short_run_does_with_the_build_that_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_there_runs_with_counts_and_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     source = SCALE.replace("1.0f", "3.0f")  # of this test alone
     artifact, launch = compile_cuda(source, "scale"), Launch(grid=4, block=32)
     x = np.arange(128, dtype=np.float32)
     args = [x, np.float32(2), np.int32(128)]
-    counted = run(artifact, launch, args, count=True)
+    program = build_for(artifact, launch, args)
     monkeypatch.setattr("tilewright.emulator.program.compile_modules", None)
-    assert run(artifact, launch, args, fast=False).counters is None
-    assert run(artifact, launch, args, count=True).counters == counted.counters
+    counted = run(artifact, launch, args, count=True, program=program)
+    assert run(artifact, launch, args, program=program).counters is None
+    again = run(artifact, launch, args, count=True, program=build_for(artifact, launch, args))
+    assert again.counters == counted.counters
     assert np.array_equal(x, 8 * np.arange(128, dtype=np.float32) + 21)
 
 

@@ -50,7 +50,10 @@ class FakeFace:
         return array.ctypes.data
 
     def empty(self, like, shape):
-        made = fake(np.full(shape, np.nan, np.float32))
+        return fake(np.empty(shape, np.float32))
+
+    def allocate(self, like, packed):
+        made = fake(np.full(packed.shape, np.nan, np.float32))
         self.allocated.append(made)
         return made
 
@@ -80,6 +83,7 @@ class FakeDevice:
         self.gpu = gpu("H200")
         self.info = SimpleNamespace(ordinal=0)
         self.launched, self.capturing, self.needs = [], False, Workspace()
+        self.is_current = lambda: True
 
     def prepare(self, operation, variant, *, stream):
         def launch(pointers, alpha, beta, stream):

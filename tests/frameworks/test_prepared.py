@@ -1,11 +1,15 @@
-"""A prepared launch hands the driver the argument, the grid and the context, and explains codes."""
+"""A prepared launch hands the driver the argument and the grid, and explains codes."""
 
 import ctypes
-import importlib
+import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import tilewright
+from frameworks.fake_gpu import FakeDevice, fake_gpu, normal
 from tilewright.device.gemm import Prepared
 from tilewright.errors import DeviceError
 from tilewright.kernels.gemm.kernel import Variant, Workspace
@@ -18,31 +22,40 @@ OPERATION = Operation.plain(8, 20, 12, layout="tn", batch=3, beta=True)
 VARIANT = Variant(kernel="any", tile=Tile(bm=8, bn=32), splits=2)
 
 
+class FakeConfig:
+    """A launch configuration, whose stream is the default one at first."""
+
+    def __init__(self):
+        self.hStream = 0
+
+
 class FakeDriver:
     """Notes each launch as the driver would see it."""
 
-    def __init__(self, context):
-        self.context, self.status, self.launches = context, 0, []
+    CUlaunchConfig = FakeConfig
 
-    def cuCtxGetCurrent(self):
-        return 0, self.context
+    def __init__(self):
+        self.status, self.launches, self.meanwhile = 0, [], lambda: None
 
-    def cuLaunchKernel(self, *args):
-        *shape, stream, params, extra = args
+    def cuLaunchKernelEx(self, config, function, parameters, extra):
         assert extra == 0
-        argument = ctypes.c_void_p.from_address(params).value
+        self.meanwhile()
+        argument = ctypes.c_void_p.from_address(parameters).value
         bytes_ = ctypes.string_at(argument, PRODUCT.itemsize)
-        self.launches.append((tuple(shape), stream, bytes_, self.context))
+        self.launches.append((function, dict(vars(config)), bytes_))
         return (self.status,)
 
 
-def make(driver, monkeypatch):
-    bindings = importlib.import_module("cuda.bindings.driver")
-    for name in ("cuCtxGetCurrent", "cuLaunchKernel"):
-        monkeypatch.setattr(bindings, name, getattr(driver, name))
+@pytest.fixture
+def driver(monkeypatch):
+    made = FakeDriver()
+    monkeypatch.setattr("tilewright.device.gemm.bindings", lambda: made)
+    return made
+
+
+def make():
     return Prepared(
         function="function",
-        context=5,
         operation=OPERATION,
         variant=VARIANT,
         launch=Launch(grid=(1, 2, 3), block=(256, 1, 1), shared_bytes=99),
@@ -50,47 +63,91 @@ def make(driver, monkeypatch):
     )
 
 
-def launch(prepared, pointers=(1, 2, 3, 4, 5, 6)):
-    prepared.launch(pointers, 0.5, -2.0, 77)
+def launch(prepared, a=1, stream=77):
+    prepared.launch((a, 2, 3, 4, 5, 6), 0.5, -2.0, stream)
 
 
-def test_the_driver_gets_what_pack_makes(monkeypatch):
-    driver = FakeDriver(5)
-    prepared = make(driver, monkeypatch)
-    for a in (1, 1 << 40):
-        launch(prepared, (a, 2, 3, 4, 5, 6))
-    for a, (shape, stream, argument, _) in zip((1, 1 << 40), driver.launches, strict=True):
-        assert shape == ("function", 1, 2, 3, 256, 1, 1, 99)
-        assert stream == 77
-        pointers = Pointers(a=a, b=2, c=3, d=4, partial=5, arrivals=6)
-        assert argument == pack(OPERATION, pointers, splits=2, alpha=0.5, beta=-2.0)
+def expected(a):
+    pointers = Pointers(a=a, b=2, c=3, d=4, partial=5, arrivals=6)
+    return pack(OPERATION, pointers, splits=2, alpha=0.5, beta=-2.0)
 
 
-def test_the_gpus_context_is_current_for_the_launch_alone(monkeypatch):
-    driver = FakeDriver(9)
-    prepared = make(driver, monkeypatch)
-    stack = []
-
-    def call(function, *args):
-        if function == "cuCtxPushCurrent":
-            stack.append(driver.context)
-            driver.context = args[0]
-        else:
-            driver.context = stack.pop()
-
-    monkeypatch.setattr("tilewright.device.gemm.call", call)
-    launch(prepared)
-    assert driver.launches[0][3] == 5
-    assert driver.context == 9
-    driver.status = SimpleNamespace(name="CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
-    with pytest.raises(DeviceError):
-        launch(prepared)
-    assert driver.context == 9
+def test_the_driver_gets_what_pack_makes(driver):
+    prepared = make()
+    cases = [(1, 77), (1 << 40, 77), (1, 0), (2, 5)]
+    for a, stream in cases:
+        launch(prepared, a, stream)
+    for (a, stream), (function, config, argument) in zip(cases, driver.launches, strict=True):
+        assert function == "function"
+        sizes = {f"gridDim{axis}": size for axis, size in zip("XYZ", (1, 2, 3), strict=True)}
+        sizes |= {"blockDimX": 256, "blockDimY": 1, "blockDimZ": 1, "sharedMemBytes": 99}
+        assert config == sizes | {"hStream": stream}
+        assert argument == expected(a)
 
 
-def test_a_refused_launch_says_which_and_why(monkeypatch):
-    driver = FakeDriver(5)
-    prepared = make(driver, monkeypatch)
+def test_launches_of_threads_at_once_do_not_share_an_argument(driver):
+    prepared, entered, together = make(), [], threading.Barrier(8, timeout=10)
+
+    def meanwhile():
+        # Each thread has written its argument: none was read yet, as if all were in the driver.
+        entered.append(together.wait())
+
+    driver.meanwhile = meanwhile
+    for _ in range(3):
+        driver.launches.clear()
+        threads = [threading.Thread(target=launch, args=(prepared, a, a)) for a in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = sorted((config["hStream"], argument) for _, config, argument in driver.launches)
+        assert found == [(a, expected(a)) for a in range(8)]
+    assert len(entered) == 24
+    assert len(prepared._idle) == 8  # used again
+
+
+def test_a_refused_launch_says_which_and_why(driver):
     driver.status = SimpleNamespace(name="CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
     with pytest.raises(DeviceError, match=r"any Tile.*in 2 parts.*too few registers"):
-        launch(prepared)
+        launch(make())
+
+
+@pytest.mark.parametrize("needs", [Workspace(), Workspace(partial_bytes=40, arrivals_bytes=12)])
+def test_another_context_is_left_for_the_launch_alone(needs):
+    device, current = FakeDevice(), [9]
+    device.needs = needs
+    device.is_current = lambda: current[-1] == 5
+
+    @contextmanager
+    def pushed():
+        current.append(5)
+        try:
+            yield
+        finally:
+            current.pop()
+
+    device.current = pushed
+    prepare, refused = device.prepare, []
+
+    def noting(*args, **more):
+        found = prepare(*args, **more)
+        launch = found.launch
+
+        def noted(*args):
+            assert current == [9, 5]
+            if refused:
+                raise DeviceError("refused")
+            launch(*args)
+
+        found.launch = noted
+        return found
+
+    device.prepare = noting
+    with fake_gpu(device):
+        a = normal(4, 4)
+        np.testing.assert_allclose(tilewright.matmul(a, a), np.asarray(a) @ a, rtol=1e-5)
+        assert current == [9]
+        refused.append(True)
+        with pytest.raises(DeviceError, match="refused"):
+            tilewright.matmul(a, a)
+        assert current == [9]

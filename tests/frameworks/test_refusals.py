@@ -148,7 +148,7 @@ def test_a_refusal_is_not_remembered_and_launches_nothing():
 
 def test_no_memory_for_the_result_leaves_all_as_it_was():
     class Full(FakeFace):
-        def empty(self, like, shape):
+        def allocate(self, like, packed):
             raise DeviceError("no memory")
 
     with fake_gpu(face=Full()) as device:

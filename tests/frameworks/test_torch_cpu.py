@@ -22,6 +22,9 @@ class Posing(TorchFace):
     def __init__(self):
         super().__init__()
         self.stream = lambda gpu: 7
+        # The CPU's part: number -1, as torch counts it.
+        self._here = lambda: -1
+        self._empty_here = lambda *view: torch.empty_strided(view[0], view[1], dtype=view[2])
 
     def describe(self, tensor, name):
         return replace(super().describe(tensor, name), gpu=0, device="cuda:0")
@@ -143,6 +146,18 @@ def test_tensors_alike_but_for_their_alignment_are_read_as_they_are():
         for start in (skip, skip + 1):
             tilewright.matmul(memory[start : start + 16].view(4, 4), normal(4, 4))
     assert [operation.a.vector for operation, _, _ in device.launched] == [True, False]
+
+
+def test_on_another_gpu_than_the_current_one_memory_is_made_where_the_tensor_is(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("this makes memory on the current GPU")
+
+    with posing():
+        face = FACES[torch.Tensor]
+        monkeypatch.setattr(face, "_here", lambda: 3)
+        monkeypatch.setattr(face, "_empty_here", refuse)
+        a = normal(4, 4)
+        torch.testing.assert_close(tilewright.matmul(a, a), a @ a)
 
 
 def test_a_tensor_of_a_class_of_its_own_is_refused():

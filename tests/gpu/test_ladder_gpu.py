@@ -15,13 +15,14 @@ from tilewright.device import DeviceInfo, probe
 from tilewright.device.memory import Arena
 from tilewright.device.session import open_session
 from tilewright.gpus import by_device_name
-from tilewright.kernels import RUNGS, Rung, Tile
+from tilewright.kernels import HISTORY, RUNGS, Rung, Tile
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, compile_cuda
 
 pytestmark = pytest.mark.gpu
 
-NAMES = list(RUNGS)
+EVERY = {**RUNGS, **HISTORY}
+NAMES = list(EVERY)
 
 
 def card() -> DeviceInfo:
@@ -38,7 +39,7 @@ def tile_of(each: Rung) -> Tile:
 
 @functools.cache
 def compiled(name: str) -> Artifact:
-    each = RUNGS[name]
+    each = EVERY[name]
     return compile_cuda(
         each.source,
         each.expression(tile_of(each)),
@@ -49,7 +50,7 @@ def compiled(name: str) -> Artifact:
 
 def launched(executor, name: str, problem: Problem, shift: int = 0) -> Operands:
     """The operands as an executor leaves them, from the same start."""
-    rung, operands = RUNGS[name], make_operands(problem, shift=shift)
+    rung, operands = EVERY[name], make_operands(problem, shift=shift)
     tile = tile_of(rung)
     workspace = rung.workspace(problem, tile)
     args = (*rung.arguments(problem, operands.a, operands.b, operands.c), *workspace)
@@ -68,7 +69,7 @@ def verify(problem: Problem, name: str, shift: int = 0) -> None:
         matrix(there.c0, p.m, p.n, p.ldc),
         matrix(there.c, p.m, p.n, p.ldc),
     )
-    tile = tile_of(RUNGS[name])
+    tile = tile_of(EVERY[name])
     assert found.ok, found.message((tile.bm, tile.bn))
     assert padding_untouched(p, there)
     here = launched(emulator.run, name, problem, shift)
@@ -88,7 +89,7 @@ def test_rung_is_right_on_unaligned_pointers(name, shift):
 
 
 def test_a_small_ladder_is_measured_end_to_end():
-    found = list(measure_ladder(RAGGED[0], RUNGS.values(), budget=Budget(measure_s=0.01)))
+    found = list(measure_ladder(RAGGED[0], EVERY.values(), budget=Budget(measure_s=0.01)))
     assert [m.record.rung for m in found] == NAMES
     for measured in found:
         record = measured.record
@@ -108,7 +109,7 @@ def test_offsets_past_two_to_the_31_are_right():
     if card().memory_bytes < 12 * 2**30:
         pytest.skip("C takes 8.6 GB")
     for name in NAMES:
-        check_far_rows(problem, RUNGS[name])
+        check_far_rows(problem, EVERY[name])
 
 
 def check_far_rows(problem: Problem, rung: Rung) -> None:

@@ -24,7 +24,7 @@ def product(artifact: Artifact, operation: Operation, variant: Variant) -> np.nd
     a, b = (rng.standard_normal(size, np.float32) for size in (o.m * o.k, o.k * o.n))
     d = np.full((o.m, o.n), np.nan, np.float32)
     kernel = gemm_kernel("tiled")
-    launch = kernel.launch(o, variant)
+    launch = kernel.launch_on(o, variant, device.gpu)
     with device.current():
         module = call("cuModuleLoadData", artifact.cubin)
         function = call("cuModuleGetFunction", module, artifact.symbol.encode())
@@ -35,7 +35,6 @@ def product(artifact: Artifact, operation: Operation, variant: Variant) -> np.nd
             call("cuMemcpyHtoD", address, each.ctypes.data, each.nbytes)
         prepared = Prepared(
             function=function,
-            context=int(device.context),
             operation=o,
             variant=variant,
             launch=launch,

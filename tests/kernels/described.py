@@ -1,13 +1,13 @@
 """The tiles that proofs are run for: every one registered or tuned, and other legal ones."""
 
-from tilewright.kernels import RUNGS, Tile
+from tilewright.kernels import HISTORY, RUNGS, Tile
 from tilewright.kernels.tuned import tuned_tiles
 
 # (rung, tile), each once.
 TILES = tuple(
     dict.fromkeys(
         [
-            *((each.name, each.default) for each in RUNGS.values()),
+            *((each.name, each.default) for each in (*RUNGS.values(), *HISTORY.values())),
             *((choice.rung, choice.tile) for choice in tuned_tiles().values()),
         ]
     )
@@ -33,4 +33,7 @@ OTHER_TILES = (
         "10_persistent",
         Tile(bm=64, bn=64, bk=8, tm=4, tn=4, pad=8, wm=64, wn=16, stages=2, workers=3),
     ),
+    ("both_shared_2008", Tile(bm=16, bn=32, bk=16, tm=4)),
+    ("volkov_2008", Tile(bm=24, bn=32, bk=16, tm=6, pad=2)),
+    ("volkov_2008", Tile(bm=32, bn=32, bk=8, tm=16)),
 )

@@ -10,16 +10,17 @@ from kernels.operands import Operands, make_operands, matrix, padding_untouched
 from kernels.shapes import PADDED_LD, RAGGED, SHAPES, TILE_EXACT, label
 from tilewright.bench.verify import check
 from tilewright.emulator import run
-from tilewright.kernels import RUNGS, Rung, Tile
+from tilewright.kernels import HISTORY, RUNGS, Rung, Tile
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, compile_cuda
 
 GPU, ARCH = "RTX A6000", "sm_86"
+EVERY = {**RUNGS, **HISTORY}
 
 
 @cache
 def compiled(name: str, arch: str = ARCH) -> Artifact:
-    rung = RUNGS[name]
+    rung = EVERY[name]
     return compile_cuda(
         rung.source,
         rung.expression(rung.tile_for(GPU)),
@@ -54,7 +55,7 @@ def verify(problem: Problem, operands: Operands) -> None:
 
 
 @pytest.mark.parametrize("problem", SHAPES, ids=label)
-@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda r: r.name)
+@pytest.mark.parametrize("rung", EVERY.values(), ids=lambda r: r.name)
 def test_rung_is_right_within_the_float32_bound(rung, problem):
     operands = make_operands(problem)
     launch(rung, problem, operands)
@@ -62,7 +63,7 @@ def test_rung_is_right_within_the_float32_bound(rung, problem):
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3])
-@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda r: r.name)
+@pytest.mark.parametrize("rung", EVERY.values(), ids=lambda r: r.name)
 def test_rung_takes_storages_at_any_alignment(rung, shift):
     for problem in (TILE_EXACT[1], RAGGED[0]):
         operands = make_operands(problem, shift=shift)
@@ -74,25 +75,25 @@ def test_rung_takes_storages_at_any_alignment(rung, shift):
 def test_rungs_agree_bit_for_bit(problem):
     """Each sums products in the order of k, one fused multiply-add each, but for 10's cut tiles."""
     results = []
-    names = [name for name in RUNGS if name != "10_persistent"]
+    names = [name for name in EVERY if name != "10_persistent"]
     for name in names:
         operands = make_operands(problem)
-        launch(RUNGS[name], problem, operands)
+        launch(EVERY[name], problem, operands)
         results.append(operands.c.view(np.uint32))
     for name, result in zip(names, results, strict=True):
         assert np.array_equal(result, results[0]), name
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100"])
-@pytest.mark.parametrize("name", ["01_naive", "04_register_1d", "08_warptiled"])
+@pytest.mark.parametrize("name", ["01_naive", "04_register_1d", "08_warptiled", "volkov_2008"])
 def test_rung_is_right_as_other_architectures_spell_it(name, arch):
     problem = RAGGED[2]
     operands = make_operands(problem)
-    launch(RUNGS[name], problem, operands, arch)
+    launch(EVERY[name], problem, operands, arch)
     verify(problem, operands)
 
 
-@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda r: r.name)
+@pytest.mark.parametrize("rung", EVERY.values(), ids=lambda r: r.name)
 def test_counts_are_what_the_header_claims(rung):
     tile = rung.tile_for(GPU)
     if replace(tile, workers=rung.default.workers) != rung.default:

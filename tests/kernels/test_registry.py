@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ProblemError, TileError, UnknownNameError
-from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS, RUNGS, Rung, rung
+from tilewright.kernels import HISTORY, PUBLISHED_CUBLAS_GFLOPS, RUNGS, Rung, Tile, rung
 from tilewright.kernels.tuned import tuned_tiles
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, SassInstruction, compile_cuda, disassemble, resources
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 KERNELS = tuple(r for r in RUNGS.values() if r.name != "07_autotuned")  # which is 06's kernel
+FILES = (*KERNELS, HISTORY["volkov_2008"])  # the other of 2008 is 04's kernel
 
 
 @functools.cache
 def compiled(name: str, arch: str) -> Artifact:
-    each = RUNGS[name]
+    each = rung(name)
     return compile_cuda(
         each.source,
         each.expression(each.default),
@@ -54,7 +55,13 @@ def test_a_rung_goes_by_each_of_its_names(name: str) -> None:
     assert rung(name) is RUNGS["05_register_2d"]
 
 
-@pytest.mark.parametrize("name", ["5", "", "2d", "05_register_1d", "11_tensor"])
+@pytest.mark.parametrize("name", ["volkov_2008", "Volkov", "both_shared"])
+def test_a_kernel_beside_the_ladder_goes_by_its_name_without_the_year(name: str) -> None:
+    assert rung(name) in HISTORY.values()
+    assert not set(HISTORY) & set(RUNGS)
+
+
+@pytest.mark.parametrize("name", ["2008", "5", "", "2d", "05_register_1d", "11_tensor"])
 def test_an_unknown_rung_lists_the_known(name: str) -> None:
     with pytest.raises(UnknownNameError, match="known: 01_naive, 02_coalesced"):
         rung(name)
@@ -202,6 +209,25 @@ def test_each_rung_compiles_as_its_tile_says(name: str) -> None:
     assert instructions(artifact.ptx) < (4500 if tile.stages else 3000)  # 09: two main loops
 
 
+@pytest.mark.parametrize(
+    ("name", "threads", "shared_bytes", "sums"),
+    # By hand: 16 x 17 floats of A alone; 32 x 16 of A and 16 x 32 of B.
+    [("volkov_2008", 64, 4 * 16 * 17, 256), ("both_shared_2008", 512, 4 * 2 * 512, 32)],
+)
+def test_the_kernels_of_2008_are_the_published_designs(
+    name: str, threads: int, shared_bytes: int, sums: int
+) -> None:
+    taken, tile = resources(compiled(name, "sm_90")), HISTORY[name].default
+    assert (taken.max_threads, taken.shared_bytes, taken.local_bytes) == (threads, shared_bytes, 0)
+    assert longest_loop(name).count("FFMA") == sums
+    assert tile.bm * tile.bn // tile.threads == sums // 16
+
+
+def test_a_tile_of_a_that_cannot_be_copied_is_refused_without_a_word_of_b() -> None:
+    with pytest.raises(TileError, match=r"cannot copy the tile of A \(10 x 16\) by whole rows"):
+        rung("volkov").check(Tile(bm=10, bn=64, bk=16, tm=10))
+
+
 def instructions(ptx: str) -> int:
     return sum(line.rstrip().endswith(";") and ".loc" not in line for line in ptx.splitlines())
 
@@ -290,7 +316,7 @@ def test_128_bit_instructions_come_in_with_06(name: str) -> None:
     assert found & global_or_stored == (global_or_stored if RUNGS[name].use.vector else set())
 
 
-@pytest.mark.parametrize("each", KERNELS, ids=lambda r: r.file)
+@pytest.mark.parametrize("each", FILES, ids=lambda r: r.file)
 def test_the_file_keeps_to_the_conventions(each: Rung) -> None:
     text = each.source.read_text()
     header, body = text.split("#include", 1)
@@ -307,7 +333,7 @@ def test_the_file_keeps_to_the_conventions(each: Rung) -> None:
     assert found == [s for s in sections if s != "shared memory" or each.default.bk]
 
 
-@pytest.mark.parametrize("each", KERNELS, ids=lambda r: r.file)
+@pytest.mark.parametrize("each", FILES, ids=lambda r: r.file)
 def test_the_header_claims_what_the_registry_claims(each: Rung) -> None:
     header = each.source.read_text().split("#include", 1)[0]
     claims = " ".join(re.sub(r"\n//", "", header[header.index("// Claims:") :]).split())

@@ -25,7 +25,7 @@ def coordinates(each: Rung, t: Tile, tid: int) -> tuple[int, int]:
             return tid % t.bm, tid // t.bm
         case "coalesced" | "shared_tile":
             return tid // t.bn, tid % t.bn
-        case "register_1d":
+        case "register_1d" | "streamed_b":
             return tid // t.bn * t.tm, tid % t.bn
         case "register_2d" | "vectorized":
             return tid // (t.bn // t.tn) * t.tm, tid % (t.bn // t.tn) * t.tn
@@ -73,6 +73,9 @@ def spelt(each: Rung, t: Tile) -> tuple[dict, dict]:
             turns["A", "global", "load"].append([r * lda + k for r, _ in starts])
             turns["B", "global", "load"].append([k * ldb + c for _, c in starts])
         return turns, vectors
+    if each.kernel == "streamed_b":
+        streamed(t, lda, ldb, starts, turns)
+        return turns, vectors
     if t.stages:
         copied(t, lda, ldb, turns, vectors)
     else:
@@ -85,6 +88,18 @@ def spelt(each: Rung, t: Tile) -> tuple[dict, dict]:
             turns["B", "shared", "load"].append([k * t.bn + c + j for _, c in starts])
     vectors |= {("A", "shared", "load"): v, ("B", "shared", "load"): v}
     return turns, vectors
+
+
+def streamed(t: Tile, lda: int, ldb: int, starts: list, turns: dict) -> None:
+    """As StageA<T, true> and the main loop of volkov_2008 do."""
+    lines = [(tid // t.bk, tid % t.bk) for tid in range(t.threads)]
+    for i in range(0, t.bm, t.threads // t.bk):
+        turns["A", "global", "load"].append([(r + i) * lda + c for r, c in lines])
+        turns["A", "shared", "store"].append([c * (t.bm + t.pad) + r + i for r, c in lines])
+    for k in range(t.bk):
+        turns["B", "global", "load"].append([k * ldb + c for _, c in starts])
+        for i in range(t.tm):
+            turns["A", "shared", "load"].append([k * (t.bm + t.pad) + r + i for r, _ in starts])
 
 
 def copied(t: Tile, lda: int, ldb: int, turns: dict, vectors: dict) -> None:

@@ -33,6 +33,7 @@ ROWS = (
     ("model",),
     ("bench",),
     ("tuning",),
+    ("study",),
     ("report",),
     ("api", "frameworks"),
     ("cli", "__main__"),

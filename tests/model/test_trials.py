@@ -24,6 +24,11 @@ def test_the_next_rung_comes_first_and_the_last_has_none() -> None:
     assert all(other.name == "10_persistent" for other, _, _ in last)
 
 
+def test_what_is_beside_the_ladder_has_no_next_rung() -> None:
+    found = list(others(rung("volkov_2008"), H200, "long_scoreboard"))
+    assert all(other.name == "volkov_2008" for other, _, _ in found)
+
+
 @pytest.mark.parametrize("stall", STEPS)
 @pytest.mark.parametrize("name", ["01", "03", "05", "07", "08", "09", "10"])
 def test_only_legal_tiles_that_differ_are_tried(stall: str, name: str) -> None:
@@ -58,3 +63,13 @@ def test_trials_beside_the_rung_give_what_each_would_alone(most: int) -> None:
 def case_of(which: Rung, problem: Problem) -> Case:
     artifact, launch, args = rung_launch(which, problem, H200)
     return launch_case(artifact, launch, args, profile_rung(which, problem, H200), H200)
+
+
+@pytest.mark.parametrize("name", ["05", "10"])
+def test_what_most_stalls_ask_for_is_tried_from_the_start(name: str) -> None:
+    firsts = [next(others(rung(name), H200, stall))[:2] for stall in STEPS]
+    with ThreadPoolExecutor(1) as pool:
+        trials = Trials(pool, rung(name), Problem(m=128, n=128, k=32), H200)
+        ((begun, tile),) = trials.begun
+    asked = [(other.name, each) for other, each in firsts]
+    assert asked.count((begun, tile)) > len(asked) / 2

@@ -4,6 +4,7 @@ import pytest
 
 from tilewright.accesses import Width
 from tilewright.errors import UnsupportedError
+from tilewright.kernels import rung
 from tilewright.model import widths
 from tilewright.model.widths import Images, images
 from tilewright.toolchain import artifact_from_ptx, compile_cuda
@@ -195,3 +196,23 @@ def test_ptx_alone_has_no_machine_code() -> None:
     artifact = compile_cuda(ROW_AND_COLUMN, "k")
     with pytest.raises(UnsupportedError, match="given as PTX"):
         images(artifact_from_ptx(artifact.ptx, "k"))
+
+
+def test_accesses_that_were_joined_around_a_padding_lie_where_the_machine_has_them() -> None:
+    """16 rows of 16 floats and a pad: 68 quads, some of them with a float that nobody reads."""
+    each = rung("volkov_2008")
+    artifact = compile_cuda(
+        each.source, each.expression(each.default), arch="sm_90", include_dirs=each.include_dirs
+    )
+    code, places = images(artifact), []
+    for image in code.accesses:
+        machine = code.flow.function.instructions[image.index]
+        if image.width.size != 16:
+            continue
+        assert image.gap is None
+        offset = int(code.ptx[image.line][0].text.rstrip("];").partition("+")[2] or 0)
+        address = "".join(machine.operands)
+        place = int(address.partition("+0x")[2].partition("]")[0] or "0", 16)
+        assert offset + image.width.shift == place
+        places.append(place)
+    assert sorted(places) == [16 * n for n in range(16 * 17 // 4)]

@@ -1,7 +1,9 @@
 """`tilewright tune`: what it prints, keeps and returns, with a measurer that needs no GPU."""
 
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from pages.images import coloured, count, pixels
 from tilewright.cli import app
 from tilewright.tuning import fleet
 from tilewright.tuning import measure as jobs
@@ -20,6 +23,9 @@ from tilewright.tuning.space import space
 from tilewright.tuning.store import Store
 from tuning.synthetic import H200, SQUARE, Synthetic
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RECORD = RESULTS / "tuning_common_nvidia_h200.json"
+BENCH = RESULTS / "bench_squares_nvidia_h200.json"
 SPACE = len(space(SQUARE, H200))
 run = CliRunner().invoke
 
@@ -69,6 +75,83 @@ def test_json_is_a_recording_that_a_replay_reads(tmp_path: Path) -> None:
     assert json.loads(alone.stdout)["searches"][0]["ended"] == "done"
 
 
+def test_a_recording_is_shown_without_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet, "local_workers", None)
+    monkeypatch.setattr(jobs, "OnDevice", None)
+    done = run(app, ["tune", "--replay", str(RECORD)])
+    assert done.exit_code == 0, done.output
+    assert "tuned on H200, driver 580.159.04, NVRTC 13.0" in done.stdout
+    assert re.search(r"f32-nn-64x4096x4096-b1-v44 +56\.05 +38315 +63\.7%", done.stdout)
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert "The 10 fastest" not in done.stdout
+    one = ["tune", "--replay", str(RECORD), "--m", "64", "--n", "4096", "--k", "4096"]
+    alone = run(app, one).stdout
+    assert "f32-nn-64x4096x4096" in alone
+    assert "4096x4096x4096" not in alone
+    assert "The 10 fastest" in alone
+    assert max(map(len, alone.splitlines())) <= 100
+
+
+def test_a_search_is_drawn_when_it_is_done_and_when_it_is_replayed(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    now, then = tmp_path / "now", tmp_path / "then"
+    drawn = ["--plot", f"{now}.png", "--html", f"{now}.html"]
+    tuned = ["tune", "--size", "1024", "--strategy", "exhaustive", "--json", f"{now}.json"]
+    assert run(app, [*tuned, *drawn]).exit_code == 0
+    drawn = ["--plot", f"{then}.png", "--html", f"{then}.html"]
+    assert run(app, ["tune", "--replay", f"{now}.json", *drawn]).exit_code == 0
+    assert Path(f"{now}.html").read_text() == Path(f"{then}.html").read_text()
+    assert SQUARE.key in Path(f"{now}.html").read_text()
+    assert not re.search(
+        r"""(src|href)=["'](?!#)|@import|url\((?!#)""", Path(f"{now}.html").read_text()
+    )
+    whole = pixels(f"{now}.png")
+    assert whole.shape == pixels(f"{then}.png").shape
+    assert whole.shape[0] > whole.shape[1] > 850  # three charts under each other
+    assert count(whole, "#4477aa") > 500
+    part = tmp_path / "part.png"
+    assert run(app, ["tune", "--size", "1000", "--plot", str(part)]).exit_code == 0
+    assert pixels(part).shape[0] < whole.shape[0]  # without the strategies
+
+
+def test_several_searches_are_drawn_by_product(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "all.png"
+    assert run(app, ["tune", "--replay", str(RECORD), "--plot", str(target)]).exit_code == 0
+    image = pixels(target)
+    # A row of marks for each of 13 products, in the colour of the strategy model.
+    rows = coloured(image, "#ee6677").any(axis=1)[: image.shape[0] // 2]
+    assert sum(here and not above for above, here in itertools.pairwise(rows)) >= 13
+
+
+def test_nothing_measured_is_not_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    target = tmp_path / "none.png"
+    done = run(app, ["tune", "--size", "1024", "--budget", "0", "--plot", str(target)])
+    assert done.exit_code == 0
+    assert "nothing was measured, so nothing is drawn" in done.stderr
+    assert not target.exists()
+
+
+def test_searches_of_two_machines_are_said_to_be(tmp_path: Path) -> None:
+    data = json.loads(RECORD.read_text())
+    data["searches"][1]["machine"]["driver"] = "1.2"
+    file = tmp_path / "mixed.json"
+    file.write_text(json.dumps(data))
+    said = " ".join(run(app, ["tune", "--replay", str(file)]).stdout.split())
+    assert (
+        "The searches are of 2 machines: H200, driver 580.159.04, NVRTC 13.0; H200, driver 1.2"
+        in said
+    )
+    data["searches"][1]["machine"]["gpu"] = "Voodoo 2"
+    file.write_text(json.dumps(data))
+    done = run(app, ["tune", "--replay", str(file)])
+    assert done.exit_code == 2
+    assert "unknown GPU 'Voodoo 2'" in done.stderr
+
+
 def test_what_is_exported_is_imported(tmp_path: Path, path: Path) -> None:
     file = tmp_path / "trials.json"
     assert run(app, ["tune", "--size", "1024", "--export", str(file)]).exit_code == 0
@@ -98,6 +181,15 @@ def test_no_time_left_is_said_and_no_error(path: Path) -> None:
         (["--import", "/no/such/file"], "cannot read /no/such/file"),
         (["--size", "64", "--export", "/"], "that is a folder"),
         (["--size", "64", "--cluster", "nonsense://here"], "no Dask cluster at"),
+        (["--size", "64", "--plot", "/"], "that is a folder"),
+        (["--size", "64", "--plot", "a.pdf"], "end the name in .png"),
+        (["--size", "64", "--html", f"{__file__}/a.html"], "is no folder; give another file"),
+        (["--import", "/no/such/file", "--html", "a.html"], "give products too, or --replay"),
+        (["--replay", "/no/such/file"], "cannot read /no/such/file"),
+        (["--replay", str(BENCH)], "not a file of recorded searches"),
+        (["--replay", str(RECORD), "--size", "77"], "has no search of that product: it has f32-nn"),
+        (["--replay", str(RECORD), "--layout", "nn"], "leave --layout out"),
+        (["--replay", str(RECORD), "--budget", "3", "--fresh"], "leave --budget and --fresh out"),
     ],
 )
 def test_bad_input_is_one_line_and_2(args: list[str], said: str) -> None:
@@ -113,7 +205,7 @@ def test_without_a_gpu_it_says_what_still_works(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     done = run(app, ["tune", "--size", "64"])
     assert done.exit_code == 2
-    assert "without a GPU, --import and --export work" in done.stderr
+    assert "without a GPU, --replay, --import and --export work" in done.stderr
 
 
 def test_a_corrupt_store_is_left_until_it_is_asked_to_be_set_aside(path: Path) -> None:

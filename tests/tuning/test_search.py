@@ -13,7 +13,7 @@ from tilewright.tuning.search import Found, Workers, search
 from tilewright.tuning.space import space
 from tilewright.tuning.store import Store
 from tilewright.tuning.strategies import MOST_MEASURED, exhaustive, model
-from tuning.synthetic import H200, MACHINE, SQUARE, Synthetic, SyntheticMeasurer, seconds
+from tuning.synthetic import H200, MACHINE, SQUARE, Synthetic, SyntheticMeasurer, seconds, trial
 
 VARIANTS = space(SQUARE, H200)
 
@@ -80,6 +80,17 @@ def test_an_interrupt_keeps_what_was_measured_and_the_next_search_goes_on(store:
     assert len(first_pass) == len(VARIANTS) - kept
     assert find(store).measured == 0
     assert find(store, resume=False).measured == len(VARIANTS)
+
+
+def test_what_an_earlier_search_measured_comes_first_by_date(store: Store) -> None:
+    earlier = [
+        trial(SQUARE, v, date=f"2026-11-30T10:00:{59 - n:02}+00:00")
+        for n, v in enumerate(VARIANTS[-20:])
+    ]
+    store.add(earlier)
+    found = [t.variant for t in find(store).trials]
+    assert found[:20] == [t.variant for t in reversed(earlier)]
+    assert found[20] == VARIANTS[0]
 
 
 def test_another_driver_starts_anew(store: Store) -> None:

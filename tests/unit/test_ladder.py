@@ -11,12 +11,13 @@ from tilewright.bench.emulated_ladder import EmulatedLadder
 from tilewright.cli import app
 from tilewright.emulator import run
 from tilewright.gpus import gpu
-from tilewright.kernels import RUNGS, Tile
+from tilewright.kernels import HISTORY, RUNGS, Tile
 from tilewright.problem import Problem
 from tilewright.records import RecordFile, read_records
 from tilewright.toolchain import compile_cuda
 
 A6000 = gpu("RTX A6000")
+EVERY = {**RUNGS, **HISTORY}
 
 
 # Ragged on both sides, with rows that begin anywhere in a sector; several blocks of each class.
@@ -29,12 +30,14 @@ A6000 = gpu("RTX A6000")
         ("03_shared_tile", None),
         ("06_vectorized", None),
         ("09_pipelined", None),
+        ("both_shared_2008", None),
+        ("volkov_2008", None),
         # Six tiles are shared, three of them cut.
         ("10_persistent", replace(RUNGS["10_persistent"].default, workers=4)),
     ],
 )
 def test_scaled_counts_are_those_of_every_block(name, tile):
-    rung, problem = RUNGS[name], Problem(m=290, n=419, k=21, beta=0.5, lda=27, ldb=421, ldc=423)
+    rung, problem = EVERY[name], Problem(m=290, n=419, k=21, beta=0.5, lda=27, ldb=421, ldc=423)
     tile = tile or rung.tile_for(A6000.name)
     sampled = EmulatedLadder(problem, A6000).measure(rung, tile)
     assert sampled.verification.ok, sampled.verification.message()

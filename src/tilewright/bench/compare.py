@@ -50,11 +50,13 @@ class Comparison:
     """What two files have in common, and how their machines differ.
 
     `control` is the geometric mean by which cuBLAS, the same code in both, was faster in the new
-    file; None where it took no part. `only_old` and `only_new` name what one file lacks.
+    file; None where it took no part. `cards` are the GPUs where they are different ones.
+    `only_old` and `only_new` name what one file lacks.
     """
 
     cases: tuple[Compared, ...]
     control: float | None
+    cards: tuple[str, str] | None
     differences: tuple[str, ...]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
@@ -89,13 +91,20 @@ def compare(old: BenchFile, new: BenchFile, contender: str = OURS) -> Comparison
         raise TilewrightError(
             f"the two files time {contender} on no operation in common: measure the same suite"
         )
+    cards = (_card(old), _card(new))
     return Comparison(
         cases=cases,
         control=_control([(before[key], after[key]) for key in shared]),
+        cards=None if cards[0] == cards[1] else cards,
         differences=_differences(old, new),
         only_old=tuple(case for suite, case in before if (suite, case) not in after),
         only_new=tuple(case for suite, case in after if (suite, case) not in before),
     )
+
+
+def _card(file: BenchFile) -> str:
+    gpus = ", ".join(dict.fromkeys(each.gpu for each in file.records))
+    return file.environment.card or gpus
 
 
 def _by_case(file: BenchFile) -> dict[tuple[str, str], BenchRecord]:
@@ -129,9 +138,9 @@ def _control(pairs: Sequence[tuple[BenchRecord, BenchRecord]]) -> float | None:
 
 
 def _differences(old: BenchFile, new: BenchFile) -> tuple[str, ...]:
-    """Return what of the environments differs, one line each."""
+    """Return what else of the environments differs, one line each."""
     before, after = old.environment, new.environment
-    names = ("card", "driver", "nvrtc", "tilewright", "commit")
+    names = ("driver", "nvrtc", "tilewright", "commit")
     return tuple(
         f"{name}: {getattr(before, name)} -> {getattr(after, name)}"
         for name in names

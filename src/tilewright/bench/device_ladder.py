@@ -6,7 +6,7 @@ as it takes to find the L2 cold, cuBLAS's result, and what is needed to judge a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -181,18 +181,36 @@ class DeviceLadder:
         kernel = self.load(rung, chosen)
         launch = rung.launch(self.problem, chosen)
         queues = self.queues(rung, chosen, kernel)
-        result = self._result(queues[0])
-        found = self._check(result)
-        if found.ok:
-            against = check_against_library(
-                self.problem, self._norms, self._c0, result, self._library
-            )
-            found = found if against.ok else against
+        found = self.verify(queues[0])
         times = self._time(queues) if found.ok else None
         return Measured(
             record=self._record(rung, chosen, kernel, launch, found, times),
             verification=found,
             tile=chosen,
+        )
+
+    def verify(self, queue: Callable[[], None]) -> Verification:
+        """Return whether a launch on the first set is right: by float64, and by cuBLAS."""
+        result = self._result(queue)
+        found = self._check(result)
+        if not found.ok:
+            return found
+        against = check_against_library(self.problem, self._norms, self._c0, result, self._library)
+        return found if against.ok else against
+
+    def time_together(
+        self, queues: Mapping[str, Sequence[Callable[[], None]]], budget: Budget
+    ) -> dict[str, Timing]:
+        """Time launches by name in the same rounds, each with its queue for every set."""
+
+        def candidate(each: Sequence[Callable[[], None]]) -> Callable[[int], None]:
+            return lambda index: each[index]()
+
+        return time_interleaved(
+            {name: candidate(each) for name, each in queues.items()},
+            stopwatch=EventStopwatch(self._session),
+            sets=len(self._sets),
+            budget=budget,
         )
 
     def time_alone(self, rung: Rung, tile: Tile, budget: Budget) -> Timing:
@@ -204,13 +222,7 @@ class DeviceLadder:
             DeviceError: it faults.
         """
         queues = self.queues(rung, tile, self.load(rung, tile))
-        times = time_interleaved(
-            {rung.name: lambda i: queues[i]()},
-            stopwatch=EventStopwatch(self._session),
-            sets=len(queues),
-            budget=budget,
-        )
-        return times[rung.name]
+        return self.time_together({rung.name: queues}, budget)[rung.name]
 
     def load(self, rung: Rung, tile: Tile) -> LoadedKernel:
         """Compile a rung for this GPU and load it."""
@@ -222,12 +234,15 @@ class DeviceLadder:
         )
         return self._session.load(artifact)
 
-    def queues(self, rung: Rung, tile: Tile, kernel: LoadedKernel) -> list[Callable[[], None]]:
+    def queues(
+        self, rung: Rung, tile: Tile, kernel: LoadedKernel, launch: Launch | None = None
+    ) -> list[Callable[[], None]]:
         """Return, for each set of operands, a function that queues the rung's launch on it.
 
-        Launches follow each other, so all sets share one workspace.
+        Launches follow each other, so all sets share one workspace. `launch` is the rung's own
+        where it is not given.
         """
-        launch = rung.launch(self.problem, tile)
+        launch = launch or rung.launch(self.problem, tile)
         storages = (_storage(self._a), _storage(self._b), _storage(self._c0))
         args = rung.arguments(self.problem, *storages)
         workspace = [self._zeros(array.nbytes) for array in rung.workspace(self.problem, tile)]
@@ -268,12 +283,7 @@ class DeviceLadder:
 
     def _time(self, queues: list[Callable[[], None]]) -> tuple[Timing, Timing]:
         library = [self._library_launch(one) for one in self._sets]
-        times = time_interleaved(
-            {"rung": lambda i: queues[i](), "library": lambda i: library[i]()},
-            stopwatch=EventStopwatch(self._session),
-            sets=len(self._sets),
-            budget=self._budget,
-        )
+        times = self.time_together({"rung": queues, "library": library}, self._budget)
         return times["rung"], times["library"]
 
     def _record(

@@ -101,7 +101,7 @@ def launch_emulated(
     """
     target = on if isinstance(on, Gpu) else gpu(on)
     artifact = compile_variant(operation, variant, target.require_arch())
-    launch = gemm_kernel(variant.kernel).launch(operation, variant)
+    launch = gemm_kernel(variant.kernel).launch_on(operation, variant, target)
     argument = emulated_argument(operation, variant, pointers, alpha=alpha, beta=beta)
     return run(artifact, launch, [argument])
 

@@ -26,7 +26,7 @@ from tilewright.bench.provenance import CHECKED_PROVENANCE, counter_provenance
 from tilewright.bench.timing_model import estimate_launch
 from tilewright.bench.verify import Region, Verification, check, whole
 from tilewright.counters import Counters
-from tilewright.emulator import run
+from tilewright.emulator import build_for, run
 from tilewright.errors import ProblemError, TilewrightError
 from tilewright.gpus import Gpu, occupancy
 from tilewright.kernels import Rung, Tile
@@ -115,12 +115,15 @@ class EmulatedLadder:
         if self.full:
             np.copyto(self._c, self._c0)
         counted = set() if self.full else {b for c in classes for b in (c.first, c.last)}
+        ran = launch if self.full else tiles
+        # A run that is short takes the build that is there already, which counts.
+        counting = not self.full or self.problem.flops <= _SHORT
         run(
             artifact,
-            launch if self.full else tiles,
+            ran,
             args,
             sample=None if self.full else [b for b in blocks if b not in counted],
-            fast=self.full and self.problem.flops > _SHORT,
+            program=build_for(artifact, ran, args, counting=counting),
             progress=progress,
         )
         places = [place_of(rung, self.problem, chosen, block) for block in blocks]
@@ -155,9 +158,12 @@ class EmulatedLadder:
     ) -> Counters:
         """Return the whole launch's counts, from one block of each class, proved on another."""
         total = Counters()
+        program = build_for(artifact, launch, args)
         for each in classes:
             found = {
-                block: run(artifact, launch, args, sample=[block], count=True).counters
+                block: run(
+                    artifact, launch, args, sample=[block], count=True, program=program
+                ).counters
                 for block in {each.first, each.last}
             }
             one, other = found[each.first] or Counters(), found[each.last] or Counters()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -112,7 +114,12 @@ def explain_rung(
     `tries` is how many others are tried: the next rung, then other tiles. Raises what
     `profile_rung` does.
     """
-    with ThreadPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(  # not a thread: most of the work is in Python
+        1,
+        mp_context=multiprocessing.get_context("spawn"),  # one with threads must not fork
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),  # it is the parent that stops
+    ) as pool:
         trials = Trials(pool, rung, problem, gpu, tries if timed else 0)
         profile = profile_rung(rung, problem, gpu)
         artifact, _, args = rung_launch(rung, problem, gpu)

@@ -39,8 +39,14 @@ class Step:
     message: str
 
 
-def choose(name: str | None, backend: Literal["auto", "emulator", "device"]) -> Target:
+def choose(
+    name: str | None,
+    backend: Literal["auto", "emulator", "device"],
+    fallback: str = CHAPTER_GPU,
+) -> Target:
     """Choose the GPU and the backend from what was asked for and what this machine has.
+
+    `fallback` is the GPU to emulate where none was named.
 
     Raises:
         UnknownNameError: a GPU that is not in the table.
@@ -53,17 +59,16 @@ def choose(name: str | None, backend: Literal["auto", "emulator", "device"]) -> 
     card = by_device_name(found.name) if isinstance(found, DeviceInfo) else None
     if backend == "device":
         if not isinstance(found, DeviceInfo):
-            raise DeviceError(f"no GPU to run on: {found}; --backend emulator needs none")
+            raise DeviceError(f"no GPU to run on: {found}; leave --backend out")
         if card is None:
             raise DeviceError(f"{found.name} is not in the table of GPUs (tilewright gpus)")
         if asked is not None and asked != card:
             raise LaunchError(
-                f"this machine has a {card.name}, not a {asked.name}: leave --gpu out, or emulate "
-                "the other with --backend emulator"
+                f"this machine has a {card.name}, not a {asked.name}: leave --gpu or --backend out"
             )
     if isinstance(found, DeviceInfo) and card is not None and asked in (None, card):
         return Target(gpu=card, backend="device", device=found)
-    chosen = asked or gpu(CHAPTER_GPU)
+    chosen = asked or gpu(fallback)
     chosen.require_arch()
     return Target(gpu=chosen, backend="emulator")
 

@@ -13,7 +13,7 @@ from tilewright.accesses import PtxCounts
 from tilewright.bench.classes import BlockClass, block_classes
 from tilewright.counters import Provenance
 from tilewright.emulator.counting import count_lines
-from tilewright.emulator.program import build
+from tilewright.emulator.engine import build_for
 from tilewright.errors import LaunchError
 from tilewright.gpus import Gpu
 from tilewright.kernels import Rung, Tile
@@ -46,7 +46,7 @@ def profile_kernel(
     """
     if sample is not None and not len(sample):
         raise LaunchError("sample is empty: name at least one block to run, or None for all")
-    found = _images_and_program(artifact, launch)
+    found = _images_and_program(artifact, launch, args)
     counts = count_lines(
         artifact, launch, args, widths=found.widths(), sample=sample, enough=enough
     )
@@ -94,7 +94,7 @@ def profile_classes(
 
     Arrays in `args` are written.
     """
-    found = _images_and_program(artifact, launch)
+    found = _images_and_program(artifact, launch, args)
     widths = found.widths()
     parts = [
         count_lines(artifact, launch, args, widths=widths, sample=[each.first]).times(each.count)
@@ -110,11 +110,11 @@ def images_of(artifact: Artifact) -> Images:
     return images(artifact)
 
 
-def _images_and_program(artifact: Artifact, launch: Launch) -> Images:
+def _images_and_program(artifact: Artifact, launch: Launch, args: Sequence[Argument]) -> Images:
     """Return the machine accesses, and let the emulator build the kernel while they are read."""
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(images_of, artifact)  # mostly waits for the disassembler
-        build(artifact, launch, counting=True)
+        build_for(artifact, launch, args)
         return found.result()
 
 

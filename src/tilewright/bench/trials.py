@@ -6,9 +6,11 @@ that differ in the one field that does. Few are tried, since each costs a compil
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tilewright.bench.profiling import profile_rung, rung_launch
 from tilewright.bench.timing_model import launch_case
@@ -62,9 +64,9 @@ STEPS: Mapping[str, Sequence[Step]] = {
 class Trials:
     """What other tiles, and the next rung, would gain: at most `most` are tried.
 
-    They are tried on a thread of `pool` beside the rung itself, since compilers and disassembler
-    take half of the time: the next rung from the start, other tiles once it is known what warps of
-    the rung wait for.
+    They are tried in a process of `pool` beside the rung itself: from the start what is likely to
+    be asked for, the rest once it is known what warps of the rung wait for. `begun` are the rungs
+    and tiles that are, or were, being tried.
     """
 
     def __init__(
@@ -72,29 +74,40 @@ class Trials:
     ) -> None:
         self._pool, self._rung, self._problem, self._gpu = pool, rung, problem, gpu
         self._most = most
-        after = _next(rung)
-        self._ahead: dict[tuple[str, Tile], Future[Estimate]] = {}
-        if most and after is not None:
-            tile = after.tile_for(gpu.name)
-            self._ahead[after.name, tile] = pool.submit(_tried, after, problem, gpu, tile)
+        self.begun: dict[tuple[str, Tile], Future[Estimate]] = {}
+        likely = _likely(rung, gpu) if most else None
+        if likely is not None:
+            self._begin(*likely)
 
     def start(self, asked: Asked) -> Callable[[], list[Suggestion]]:
         """Begin, given what the model says of the rung; return what waits for the suggestions."""
-        return self._pool.submit(self._suggestions, asked).result
+        wanted = list(others(self._rung, self._gpu, asked.estimate.first_stall))
+        for other, tile, _ in wanted[: self._most]:
+            self._begin(other, tile)
+        return partial(self._suggestions, asked, wanted)
 
-    def _suggestions(self, asked: Asked) -> list[Suggestion]:
+    def _begin(self, other: Rung, tile: Tile) -> Future[Estimate]:
+        """Try a tile, unless that has begun."""
+        key = other.name, tile
+        if key not in self.begun:
+            sent = replace(other, published_gflops={})  # whose type no process can be sent
+            self.begun[key] = self._pool.submit(_tried, sent, self._problem, self._gpu, tile)
+        return self.begun[key]
+
+    def _suggestions(
+        self, asked: Asked, wanted: Sequence[tuple[Rung, Tile, str]]
+    ) -> list[Suggestion]:
         """Return what is gained. A tile whose blocks do not fit in an SM is passed over."""
-        stall = asked.estimate.first_stall
         found: list[Suggestion] = []
-        for other, tile, what in others(self._rung, self._gpu, stall):
+        for other, tile, what in wanted:
             if len(found) == self._most:
                 break
-            ahead = self._ahead.get((other.name, tile))
             try:
-                tried = ahead.result() if ahead else _tried(other, self._problem, self._gpu, tile)
+                tried = self._begin(other, tile).result()
             except LaunchError:
                 continue
             gain = asked.rough.seconds / tried.seconds
+            stall = asked.estimate.first_stall
             found.append(Suggestion(kind="tile", text=what, basis="tried", gain=gain, stall=stall))
         return found
 
@@ -121,6 +134,14 @@ def others(rung: Rung, gpu: Gpu, stall: str) -> Iterator[tuple[Rung, Tile, str]]
             yield rung, tile, f"{step.field} = {new} instead of {old}: {tile}"
 
 
+def _likely(rung: Rung, gpu: Gpu) -> tuple[Rung, Tile] | None:
+    """Return what most stalls ask for first: the next rung, or of the last one a tile."""
+    firsts = [next(others(rung, gpu, stall), None) for stall in STEPS]
+    found = {(first[0].name, first[1]): first[0] for first in firsts if first is not None}
+    often = Counter((first[0].name, first[1]) for first in firsts if first is not None)
+    return next(((found[key], key[1]) for key, _ in often.most_common(1)), None)
+
+
 def _tried(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile) -> Estimate:
     artifact, _, args = rung_launch(rung, problem, gpu, tile)
     profile = profile_rung(rung, problem, gpu, tile)
@@ -128,6 +149,8 @@ def _tried(rung: Rung, problem: Problem, gpu: Gpu, tile: Tile) -> Estimate:
 
 
 def _next(rung: Rung) -> Rung | None:
+    if rung.name not in RUNGS:
+        return None
     names = list(RUNGS)
     place = names.index(rung.name) + 1
     return RUNGS[names[place]] if place < len(names) else None

@@ -23,6 +23,7 @@ from tilewright.cli.ladder import ladder
 from tilewright.cli.layout import layout
 from tilewright.cli.layout_steps import Ordered
 from tilewright.cli.occupancy import occupancy
+from tilewright.cli.study import study
 from tilewright.cli.tune import tune
 
 app = typer.Typer(
@@ -59,4 +60,5 @@ app.command()(tune)
 app.command()(gpus)
 app.command(cls=Ordered)(layout)
 app.command()(occupancy)
+app.add_typer(study, name="study")
 app.command()(doctor)

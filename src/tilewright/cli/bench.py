@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.output import (
+    HtmlOption,
     JsonOption,
-    check_file,
+    PlotOption,
+    check_html,
     check_json,
+    check_plot,
     output_json,
+    output_text,
     print_note,
-    print_table,
+    print_report,
+    refuse_beside,
 )
 from tilewright.cli.sizes import (
     BatchOption,
@@ -32,12 +37,11 @@ if TYPE_CHECKING:
     from tilewright.bench.results import BenchFile, BenchRecord
     from tilewright.bench.run import Choose
     from tilewright.bench.suites import Case
-    from tilewright.report.ladder import Table
 
 _VARIANTS = ("chosen", "all")
 _WITHOUT_GPU = (
     "without a GPU `tilewright bench` compares files of records (--compare OLD NEW), shows and "
-    "plots one (--records FILE --plot PICTURE), and explains choices (--why --gpu H200)"
+    "draws one (--records FILE --plot PICTURE --html PAGE), and explains choices (--why --gpu H200)"
 )
 
 
@@ -68,40 +72,43 @@ def bench(
     fail_slower: Annotated[
         bool, typer.Option("--fail-slower", help="With --compare: exit code 1 if one is slower.")
     ] = False,
-    plot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw the ratios: a .png or .html.")
-    ] = None,
+    plot: PlotOption = None,
+    html: HtmlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Time our float32 products beside cuBLAS, cublasLt and Triton, in one interleaved run.
 
     Every result is verified against float64 first, on four kinds of data.
 
-    Example: tilewright bench --suite squares --json new.json --plot new.png
+    Example: tilewright bench --suite squares --json new.json --html new.html
     """
     check_json(json)
-    _check_plot(plot)
+    check_plot(plot)
+    check_html(html)
     if variants not in _VARIANTS:
         raise TilewrightError(f"--variants {variants!r}: choose one of {', '.join(_VARIANTS)}")
     if compare is not None:
-        _refuse_beside("--compare", {"--records": records, "--json": json})
-        _compare(*compare, plot=plot, fail_slower=fail_slower)
+        refuse_beside("--compare", {"--records": records, "--json": json})
+        _compare(*compare, plot=plot, html=html, fail_slower=fail_slower)
         return
     if fail_slower:
         raise TilewrightError("--fail-slower needs --compare OLD NEW")
     if records is not None:
         from tilewright.bench.results import read_bench
 
-        _show(read_bench(records), plot=plot, json=json)
+        _show(read_bench(records), plot=plot, html=html, json=json)
         return
     cases = cases_named(suite, {"size": size, "m": m, "n": n, "k": k}, batch, layout)
     if why:
+        refuse_beside("--why", {"--plot": plot, "--html": html})
         _why([case for _, case in cases], gpu)
         return
     named = [name.strip() for name in baselines.split(",") if name.strip()]
+    if (plot or html) and "cublas" not in named:
+        raise TilewrightError("--plot and --html draw times beside cublas: add it to --baselines")
     file, stopped = _measure(cases, variants, named)
     if file.records:
-        _show(file, plot=plot, json=json)
+        _show(file, plot=plot, html=html, json=json)
     _conclude(file, stopped)
 
 
@@ -114,23 +121,6 @@ def _conclude(file: BenchFile, stopped: BaseException | None) -> None:
         raise stopped
     if any(run.contender == "tilewright" for _, run in wrong):
         raise typer.Exit(1)
-
-
-def _check_plot(plot: str | None) -> None:
-    if plot is None:
-        return
-    check_file("--plot", plot)
-    if not plot.lower().endswith((".png", ".html")):
-        raise TilewrightError(f"--plot {plot}: end the name in .png or .html")
-    from tilewright.report.charts import require_matplotlib
-
-    require_matplotlib("--plot")
-
-
-def _refuse_beside(option: str, others: dict[str, str | None]) -> None:
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise TilewrightError(f"{option} measures nothing: leave {' and '.join(given)} out")
 
 
 def _why(cases: Sequence[Case], name: str | None) -> None:
@@ -192,19 +182,26 @@ def _chooser(variants: str) -> Choose:
     return lambda operation: (choose(operation, card).variant,)
 
 
-def _show(file: BenchFile, *, plot: str | None, json: str | None) -> None:
+def _show(file: BenchFile, *, plot: str | None, html: str | None, json: str | None) -> None:
     from tilewright.report.bench import bench_table, summary_table
 
     if json is not None:
         output_json(file.to_json(), json)
     if plot is not None:
-        _draw({"": file}, plot)
+        from tilewright.records import write_bytes
+        from tilewright.report.bench_charts import bench_png
+
+        write_bytes(plot, bench_png(file))
+    if html is not None:
+        from tilewright.report.bench_page import bench_page
+
+        output_text(bench_page(file), "--html", html)
     if json != "-":
         for table in (bench_table(file), summary_table(file)):
-            _print(table)
+            print_report(table)
 
 
-def _compare(old: str, new: str, *, plot: str | None, fail_slower: bool) -> None:
+def _compare(old: str, new: str, *, plot: str | None, html: str | None, fail_slower: bool) -> None:
     from tilewright.bench.compare import compare
     from tilewright.bench.results import read_bench
     from tilewright.report.bench import comparison_table
@@ -212,22 +209,17 @@ def _compare(old: str, new: str, *, plot: str | None, fail_slower: bool) -> None
     before, after = read_bench(old), read_bench(new)
     found = compare(before, after)
     if plot is not None:
-        _draw({f"old: {old}": before, f"new: {new}": after}, plot)
-    _print(comparison_table(found))
+        from tilewright.records import write_bytes
+        from tilewright.report.bench_charts import comparison_png
+
+        write_bytes(plot, comparison_png(found, before, after))
+    if html is not None:
+        from tilewright.report.bench_page import comparison_page
+
+        output_text(comparison_page(found, before, after), "--html", html)
+    print_report(comparison_table(found))
     if fail_slower and any(each.verdict.word == "slower" for each in found.cases):
         raise typer.Exit(1)
-
-
-def _draw(files: dict[str, BenchFile], plot: str) -> None:
-    from tilewright.report.bench_plot import write_plot
-
-    write_plot(files, plot)
-
-
-def _print(table: Table) -> None:
-    print_table(table.columns, table.rows, title=table.title)
-    for note in table.notes:
-        print_note(note)
 
 
 @contextmanager

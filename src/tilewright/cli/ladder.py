@@ -98,23 +98,23 @@ def ladder(
 def _page(records: list[LadderRecord], problem: Problem, target: Target) -> str:
     """Return the climb as a page, with a figure of each rung at work."""
     from tilewright.bench.tile_steps import tile_figure
-    from tilewright.kernels import RUNGS
+    from tilewright.kernels import rung
     from tilewright.report.ladder_page import ladder_page
 
-    figures = {r.rung: tile_figure(RUNGS[r.rung], target.gpu, problem=problem) for r in records}
+    figures = {r.rung: tile_figure(rung(r.rung), target.gpu, problem=problem) for r in records}
     return ladder_page(records, figures)
 
 
 def _rungs(names: str | None) -> list[Rung]:
-    """Return the rungs that an option names, in the ladder's order; all without one."""
-    from tilewright.kernels import RUNGS, rung
+    """Return what an option names, history first, then in the ladder's order; else the ladder."""
+    from tilewright.kernels import HISTORY, RUNGS, rung
 
     if names is None:
         return list(RUNGS.values())
     wanted = {rung(name).name for name in names.split(",") if name.strip()}
     if not wanted:
         raise TilewrightError("--rungs names no rung: give names or numbers, such as 01,02")
-    return [r for name, r in RUNGS.items() if name in wanted]
+    return [r for name, r in {**HISTORY, **RUNGS}.items() if name in wanted]
 
 
 @contextmanager

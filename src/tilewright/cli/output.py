@@ -8,11 +8,14 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from tilewright.errors import TilewrightError
+
+if TYPE_CHECKING:
+    from tilewright.report.ladder import Table
 
 WIDTH = 100
 
@@ -31,6 +34,28 @@ HtmlOption = Annotated[
     str | None,
     typer.Option("--html", metavar="FILE", help="Write it as a page too, one file, offline."),
 ]
+
+PlotOption = Annotated[
+    str | None, typer.Option("--plot", metavar="FILE", help="Draw it too, as a .png.")
+]
+
+
+def check_plot(target: str | None) -> None:
+    """Refuse a picture that cannot be written or drawn, before a long run rather than after it.
+
+    Raises:
+        TilewrightError: as `check_file`, no .png, or without what draws.
+
+    """
+    if target is not None:
+        from tilewright.report.charts import require_matplotlib
+
+        check_file("--plot", target)
+        if not target.lower().endswith(".png"):
+            raise TilewrightError(
+                f"--plot {target}: end the name in .png; a page is written by --html FILE"
+            )
+        require_matplotlib("--plot")
 
 
 def check_html(target: str | None) -> None:
@@ -75,6 +100,18 @@ def check_file(option: str, target: str | None) -> None:
         raise TilewrightError(f"{option} {target}: {nearest} is no folder; give another file")
     if not os.access(nearest, os.W_OK):
         raise TilewrightError(f"{option} {target}: {nearest} is not writable; give another file")
+
+
+def refuse_beside(option: str, others: Mapping[str, object]) -> None:
+    """Refuse options that say nothing beside `option`: those whose value is not None.
+
+    Raises:
+        TilewrightError: there are some.
+
+    """
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise TilewrightError(f"{option} measures nothing: leave {' and '.join(given)} out")
 
 
 def output_json(document: Mapping[str, object], target: str) -> None:
@@ -144,6 +181,13 @@ def print_table(
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
+
+
+def print_report(table: Table) -> None:
+    """Print a report's table with the notes that belong below."""
+    print_table(table.columns, table.rows, title=table.title)
+    for note in table.notes:
+        print_note(note)
 
 
 def print_note(text: str) -> None:

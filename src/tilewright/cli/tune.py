@@ -13,12 +13,18 @@ import typer
 
 from tilewright.cli.group import INTERRUPTED
 from tilewright.cli.output import (
+    HtmlOption,
     JsonOption,
+    PlotOption,
     check_file,
+    check_html,
     check_json,
+    check_plot,
     output_json,
+    output_text,
     print_note,
-    print_table,
+    print_report,
+    refuse_beside,
 )
 from tilewright.cli.sizes import (
     BatchOption,
@@ -34,15 +40,18 @@ from tilewright.errors import DeviceError, TilewrightError
 if TYPE_CHECKING:
     from tilewright.gpus import Gpu
     from tilewright.kernels.gemm.operation import Operation
+    from tilewright.tuning.review import Review
     from tilewright.tuning.search import Found, Watch, Workers
     from tilewright.tuning.store import Store
     from tilewright.tuning.strategies import Strategy
     from tilewright.tuning.trial import Trial
 
 _WITHOUT_GPU = (
-    "without a GPU, --import and --export work, --cluster tunes on other machines, and "
+    "without a GPU, --replay, --import and --export work, --cluster tunes on other machines, and "
     "`tilewright bench --why --gpu H200` says what the model chooses"
 )
+# Searches of a file that an error names.
+_NAMED = 3
 
 
 def tune(
@@ -79,6 +88,11 @@ def tune(
     set_aside: Annotated[
         bool, typer.Option("--set-aside", help="Rename a store that is no use, and start anew.")
     ] = False,
+    replay: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Show searches of --json; measure nothing.")
+    ] = None,
+    plot: PlotOption = None,
+    html: HtmlOption = None,
     json: JsonOption = None,
 ) -> None:
     """Search the fastest kernel and tile for products, on this machine's GPU, and keep it.
@@ -89,11 +103,27 @@ def tune(
     Example: tilewright tune --m 64 --n 4096 --k 14336 --layout nt --budget 60
     """
     check_json(json)
+    check_plot(plot)
+    check_html(html)
     check_file("--export", export_to)
     sizes = {"size": size, "m": m, "n": n, "k": k}
     searching = suite is not None or any(value is not None for value in sizes.values())
+    cases = cases_named(suite, sizes, batch, layout) if searching else []
+    operations = list(dict.fromkeys(each.operation for _, each in cases))
+    if replay is not None:
+        others = {
+            "--import": import_from, "--export": export_to, "--cluster": cluster, "--json": json,
+            "--budget": budget, "--jobs": jobs, "--fresh": fresh or None,
+            "--set-aside": set_aside or None, "--layout": None if searching else layout,
+            "--strategy": None if strategy == "model" else strategy,
+        }  # fmt: skip
+        refuse_beside("--replay", others)
+        _replay(replay, operations, plot=plot, html=html)
+        return
     if not (searching or import_from or export_to or set_aside):
         raise TilewrightError("nothing to tune: give --size, --m --n --k, or --suite")
+    if (plot or html) and not searching:
+        raise TilewrightError("--plot and --html show searches: give products too, or --replay")
 
     from tilewright.settings import read_settings
     from tilewright.tuning.store import Store, export_trials, import_trials
@@ -105,8 +135,6 @@ def tune(
     if set_aside:
         print_note(f"renamed to {rename(_named(path))}")
     imported = import_trials(import_from) if import_from else []
-    cases = cases_named(suite, sizes, batch, layout) if searching else []
-    operations = list(dict.fromkeys(each.operation for _, each in cases))
     searches: list[Found] = []
     with Store(path) as store:
         if imported:
@@ -125,6 +153,7 @@ def tune(
                     if searches[-1].ended != "done":
                         break
             _show(searches, card, json)
+            _draw_found(searches, card, plot=plot, html=html)
         if export_to:
             trials = store.trials()
             export_trials(export_to, trials)
@@ -191,10 +220,64 @@ def _show(searches: Sequence[Found], card: Gpu, json: str | None) -> None:
     if json is not None:
         output_json(recorded(searches), json)
     if json != "-" and searches:
-        table = tuning_table(searches, card.name)
-        print_table(table.columns, table.rows, title=table.title)
-        for note in table.notes:
-            print_note(note)
+        print_report(tuning_table(searches, card.name))
+
+
+def _replay(
+    path: str, operations: Sequence[Operation], *, plot: str | None, html: str | None
+) -> None:
+    """Show the searches of a file, of the products named or of all."""
+    from tilewright.report.tuning import best_table, review_table, strategies_table
+    from tilewright.report.tuning_charts import over_all
+    from tilewright.tuning.replay import read_recordings
+    from tilewright.tuning.review import review
+
+    recordings = [each for each in read_recordings(path) if each.trials]
+    kept = [each for each in recordings if not operations or each.operation in operations]
+    if not kept:
+        has = ", ".join(each.operation.key for each in recordings[:_NAMED]) or "none"
+        more = f" and {len(recordings) - _NAMED} more" if len(recordings) > _NAMED else ""
+        raise TilewrightError(f"{path} has no search of that product: it has {has}{more}")
+    reviews = [review(each) for each in kept]
+    print_report(review_table(reviews))
+    if len(reviews) == 1 and reviews[0].first is not None:
+        print_report(best_table(reviews[0]))
+    courses = over_all(reviews)
+    if courses:
+        print_report(strategies_table(courses))
+    _draw(reviews, plot=plot, html=html)
+
+
+def _draw_found(
+    searches: Sequence[Found], card: Gpu, *, plot: str | None, html: str | None
+) -> None:
+    """Draw the searches just done, but those that time did not suffice for."""
+    if plot is None and html is None:
+        return
+    from tilewright.tuning.replay import Recording
+    from tilewright.tuning.review import review
+
+    tried = [
+        Recording(operation=found.operation, trials=found.trials, space=found.space)
+        for found in searches
+        if found.trials
+    ]
+    if tried:
+        _draw([review(each, card) for each in tried], plot=plot, html=html)
+    else:
+        typer.echo("nothing was measured, so nothing is drawn", err=True)
+
+
+def _draw(reviews: Sequence[Review], *, plot: str | None, html: str | None) -> None:
+    if plot is not None:
+        from tilewright.records import write_bytes
+        from tilewright.report.tuning_charts import tuning_png
+
+        write_bytes(plot, tuning_png(reviews))
+    if html is not None:
+        from tilewright.report.tuning_page import tuning_page
+
+        output_text(tuning_page(reviews), "--html", html)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tilewright.errors import DeviceError
@@ -66,16 +67,27 @@ MEANINGS: dict[str, tuple[str, str]] = {
 }
 
 
+@functools.cache
+def bindings() -> Any:  # noqa: ANN401 - a module
+    """Return `cuda.bindings.driver`; kept, since importing costs more than most calls.
+
+    Raises:
+        DeviceError: it is not installed.
+    """
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise DeviceError(f"no cuda-bindings ({error}): pip install cuda-bindings") from error
+    return driver
+
+
 def call(function: str, *args: object) -> Any:  # noqa: ANN401 - what the driver returns
     """Call `cuda.bindings.driver.<function>` and return its value, or values as a tuple.
 
     Raises:
         DeviceError: no driver on this machine, or a code other than success, with its meaning.
     """
-    try:
-        from cuda.bindings import driver
-    except ImportError as error:
-        raise DeviceError(f"no cuda-bindings ({error}): pip install cuda-bindings") from error
+    driver = bindings()
     try:
         status, *values = getattr(driver, function)(*args)
     except (OSError, RuntimeError) as error:
@@ -87,9 +99,18 @@ def call(function: str, *args: object) -> Any:  # noqa: ANN401 - what the driver
                 "the emulator"
             ) from error
         raise DeviceError(f"{function}: {error}: update the driver") from error
-    if int(status) != 0:
-        raise DeviceError(f"{function}: {explain(getattr(status, 'name', str(status)))}")
+    check(function, status)
     return values[0] if len(values) == 1 else tuple(values)
+
+
+def check(function: str, status: Any) -> None:  # noqa: ANN401 - a CUresult
+    """Accept a return code of success.
+
+    Raises:
+        DeviceError: another, with its meaning.
+    """
+    if status:
+        raise DeviceError(f"{function}: {explain(getattr(status, 'name', str(status)))}")
 
 
 def explain(code: str) -> str:

@@ -1,8 +1,9 @@
 """The production kernels on a GPU, launched with as little host work as may be.
 
 Everything that does not change from one launch of a product to the next is prepared once; a launch
-then writes six addresses into the argument and calls the driver. The context is the primary one of
-the GPU, which torch, cupy and the CUDA runtime use too, so that their streams and memory fit.
+then writes six addresses and two scalars into the argument and calls the driver. The context is the
+primary one of the GPU, which torch, cupy and the CUDA runtime use too, so that their streams and
+memory fit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.device.driver import call, explain, function_attribute
+from tilewright.device.driver import bindings, call, check, function_attribute
 from tilewright.device.probe import require_device
 from tilewright.device.standin import gpu_of
 from tilewright.errors import DeviceError
@@ -45,6 +46,11 @@ class GemmDevice:
         self.info = require_device(ordinal)
         self.gpu: Gpu = gpu_of(self.info)
         self.context: Any = call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
+        self._handle = int(self.context)
+        # Asked for every product, or every one with a workspace: without the looking up in `call`.
+        self._get_current = bindings().cuCtxGetCurrent
+        self._get_capturing = bindings().cuStreamIsCapturing
+        self._get_id = bindings().cuStreamGetId
         self._functions: dict[tuple[str, str], Any] = {}
         self._lock = threading.Lock()
 
@@ -70,10 +76,9 @@ class GemmDevice:
                     self._functions[key] = self._load(operation, variant)
         return Prepared(
             function=self._functions[key],
-            context=int(self.context),
             operation=operation,
             variant=variant,
-            launch=kernel.launch(operation, variant),
+            launch=kernel.launch_on(operation, variant, self.gpu),
             workspace=kernel.workspace(operation, variant),
         )
 
@@ -89,12 +94,21 @@ class GemmDevice:
     def stream_state(self, stream: int) -> tuple[bool, int]:
         """Return whether a stream is captured into a graph, and else the id that is its alone.
 
+        The GPU's context must be current.
+
         Source: CUDA Driver API, cuStreamGetId: unique for the life of the program.
         """
-        with self.current():
-            if _is_capturing(stream):
-                return True, 0
-            return False, int(call("cuStreamGetId", stream))
+        status, capturing = self._get_capturing(stream)
+        check("cuStreamIsCapturing", status)
+        if capturing:
+            return True, 0
+        status, identity = self._get_id(stream)
+        check("cuStreamGetId", status)
+        return False, int(identity)
+
+    def is_current(self) -> bool:
+        """Return whether the GPU's context is current on this thread."""
+        return int(self._get_current()[1]) == self._handle
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -117,15 +131,31 @@ def gemm_device(ordinal: int) -> GemmDevice:
     return GemmDevice(ordinal)
 
 
+class _Argument:
+    """The kernel's argument in memory of its own, and what the driver is told of the launch."""
+
+    __slots__ = ("_list", "config", "memory", "parameters", "stream")
+
+    def __init__(self, packed: bytes, launch: Launch) -> None:
+        self.memory = ctypes.create_string_buffer(packed, len(packed))
+        # What the driver takes: the address of a list with the address of the one argument.
+        self._list = (ctypes.c_void_p * 1)(ctypes.addressof(self.memory))
+        self.parameters = ctypes.addressof(self._list)
+        self.config: Any = bindings().CUlaunchConfig()
+        self.config.gridDimX, self.config.gridDimY, self.config.gridDimZ = launch.grid
+        self.config.blockDimX, self.config.blockDimY, self.config.blockDimZ = launch.block
+        self.config.sharedMemBytes = launch.shared_bytes
+        self.stream = 0
+
+
 class Prepared:
     """One launch of one product, but for the addresses. Safe with many threads."""
 
     __slots__ = (
-        "_argument",
-        "_context",
-        "_current",
-        "_holder",
-        "_lock",
+        "_function",
+        "_idle",
+        "_launch",
+        "_packed",
         "_start",
         "operation",
         "variant",
@@ -136,58 +166,46 @@ class Prepared:
         self,
         *,
         function: Any,  # noqa: ANN401 - a CUfunction
-        context: int,
         operation: Operation,
         variant: Variant,
         launch: Launch,
         workspace: Workspace,
     ) -> None:
-        from cuda.bindings import driver
-
         self.operation, self.variant, self.workspace = operation, variant, workspace
-        packed = pack(
+        self._packed = pack(
             operation, Pointers(a=0, b=0, d=0), splits=variant.splits, workers=variant.workers
         )
-        self._argument = ctypes.create_string_buffer(packed, len(packed))
-        # What the driver takes: the address of a list with the address of the one argument.
-        self._holder = (ctypes.c_void_p * 1)(ctypes.addressof(self._argument))
-        leading = (function, *launch.grid, *launch.block, launch.shared_bytes)
-        self._start = functools.partial(driver.cuLaunchKernel, *leading)
-        self._current = driver.cuCtxGetCurrent
-        self._context = context
-        self._lock = threading.Lock()
+        self._launch = launch
+        self._function = function
+        self._start = bindings().cuLaunchKernelEx
+        # Arguments that no thread uses now. The driver copies one before it returns, but without
+        # Python's lock held: a thread takes one out meanwhile, which costs less than a lock.
+        self._idle: list[_Argument] = []
 
     def launch(
         self, pointers: tuple[int, int, int, int, int, int], alpha: float, beta: float, stream: int
     ) -> None:
         """Queue the product; the addresses are those of a, b, c, d, partial and arrivals.
 
-        The GPU's context need not be current. Nothing is allocated and nothing waited for, so it
+        The GPU's context must be current. Nothing is allocated and nothing waited for, so it
         is allowed while `stream` is captured into a graph.
 
         Raises:
             DeviceError: the driver refuses the launch.
         """
-        if int(self._current()[1]) == self._context:
-            status = self._queue(pointers, alpha, beta, stream)
-        else:
-            call("cuCtxPushCurrent", self._context)
-            try:
-                status = self._queue(pointers, alpha, beta, stream)
-            finally:
-                call("cuCtxPopCurrent")
+        try:
+            argument = self._idle.pop()
+        except IndexError:
+            argument = _Argument(self._packed, self._launch)
+        a, b, c, d, partial, arrivals = pointers
+        _POINTERS.pack_into(argument.memory, 0, a, b, c, d, partial, arrivals)
+        _SCALARS.pack_into(argument.memory, _SCALARS_AT, alpha, beta)
+        if argument.stream != stream:
+            argument.config.hStream = argument.stream = stream
+        status = self._start(argument.config, self._function, argument.parameters, 0)[0]
+        self._idle.append(argument)
         if status:
-            code = getattr(status, "name", str(status))
-            raise DeviceError(f"cuLaunchKernel of {self.variant}: {explain(code)}")
-
-    def _queue(
-        self, pointers: tuple[int, int, int, int, int, int], alpha: float, beta: float, stream: int
-    ) -> Any:  # noqa: ANN401 - a CUresult
-        # The driver copies the argument before it returns, without Python's lock held.
-        with self._lock:
-            _POINTERS.pack_into(self._argument, 0, *pointers)
-            _SCALARS.pack_into(self._argument, _SCALARS_AT, alpha, beta)
-            return self._start(stream, ctypes.addressof(self._holder), 0)[0]
+            check(f"cuLaunchKernelEx of {self.variant}", status)
 
 
 def _is_capturing(stream: int) -> bool:

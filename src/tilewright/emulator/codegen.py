@@ -20,6 +20,7 @@ I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
 I128 = ir.IntType(128)
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
+_FLOAT_BITS = {ir.HalfType: 16, ir.FloatType: 32, ir.DoubleType: 64}
 INTS = {1: I1, 8: I8, 16: I16, 32: I32, 64: I64, 128: I128}
 
 
@@ -56,7 +57,7 @@ def bits_of(lane: ir.Type) -> int:
     """Bits of a lane type."""
     if isinstance(lane, ir.IntType):
         return int(lane.width)
-    return {HALF: 16, FLOAT: 32, DOUBLE: 64}[lane]
+    return _FLOAT_BITS[type(lane)]
 
 
 def integer_of(lane: ir.Type) -> ir.IntType:

@@ -19,8 +19,7 @@ Source: PTX ISA 9.0, section 9.7.9.25.3, Data Movement and Conversion: Non-bulk 
 from __future__ import annotations
 
 from tilewright.emulator import state
-from tilewright.emulator.runtime import context_field
-from tilewright.emulator.state import Fault
+from tilewright.emulator.runtime import context_field, lane_loop
 
 # The fields of a copy by one warp, in bytes: host pointers, and what is a number in each lane.
 SOURCES = 0  # <32 x i64>
@@ -47,50 +46,17 @@ def _at(register: str, base: str, place: int) -> str:
 
 
 def _reach() -> str:
-    return f"""
-; Lane by lane: turns generic addresses into host pointers of `widths[lane]` bytes, in place. False,
-; with the fault noted, where an address is no multiple of `align` or no array holds the bytes.
-define i1 @tw_reach(ptr %ctx, ptr %addresses, ptr %widths, i64 %align, i32 %mask, i32 %warp,
-    i32 %pc) noinline {{
-entry:
-  %less = sub i64 %align, 1
-  br label %loop
-loop:
-  %lane = phi i32 [ 0, %entry ], [ %next, %done ]
-  %bit = shl i32 1, %lane
-  %on = and i32 %mask, %bit
-  %active = icmp ne i32 %on, 0
-  br i1 %active, label %run, label %done
-run:
-  %wide = zext i32 %lane to i64
-  %address.at = getelementptr i64, ptr %addresses, i64 %wide
-  %address = load i64, ptr %address.at
-  %odd = and i64 %address, %less
-  %aligned = icmp eq i64 %odd, 0
-  br i1 %aligned, label %translate, label %misaligned
-translate:
-  %width.at = getelementptr i32, ptr %widths, i64 %wide
-  %width.narrow = load i32, ptr %width.at
-  %width = zext i32 %width.narrow to i64
-  %pointer = call ptr @tw_translate(ptr %ctx, i32 0, i64 %address, i64 %width, i32 0)
-  %host = ptrtoint ptr %pointer to i64
-  store i64 %host, ptr %address.at
-  %bad = icmp eq i64 %host, 0
-  br i1 %bad, label %outside, label %done
-done:
-  %next = add i32 %lane, 1
-  %more = icmp ult i32 %next, 32
-  br i1 %more, label %loop, label %finished
-finished:
-  ret i1 true
-misaligned:
-  call void @tw_fault(ptr %ctx, i32 {Fault.MISALIGNED}, i32 %pc, i32 %warp, i32 %lane, i64 %address)
-  ret i1 false
-outside:
-  call void @tw_fault(ptr %ctx, i32 {Fault.BOUNDS}, i32 %pc, i32 %warp, i32 %lane, i64 %address)
-  ret i1 false
-}}
-"""
+    head = (
+        "tw_reach(ptr %ctx, ptr %addresses, ptr %widths, i64 %align, i32 %mask, i32 %warp,\n"
+        "    i32 %pc)"
+    )
+    width = """  %width.at = getelementptr i32, ptr %widths, i64 %wide
+  %width = load i32, ptr %width.at
+  %bytes = zext i32 %width to i64"""
+    access = "  store ptr %pointer, ptr %address.at"
+    return """
+; Lane by lane: turns generic addresses into host pointers of `widths[lane]` bytes, in place.
+""" + lane_loop(head, space="0", extra="0", width=width, access=access)
 
 
 def _queue() -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tilewright.accesses import AccessKey, AccessSums, PtxCounts, Width
 from tilewright.accesses import Space as SpaceName
-from tilewright.emulator.engine import Progress, run
+from tilewright.emulator.engine import Progress, build_for, run
 from tilewright.emulator.observers import (
     ATOMICS,
     LOADS,
@@ -20,7 +20,6 @@ from tilewright.emulator.observers import (
 )
 from tilewright.emulator.ops.accesses import access_bytes
 from tilewright.emulator.plan import Plan
-from tilewright.emulator.program import build
 from tilewright.emulator.rules import (
     NOBODY,
     SECTOR_BYTES,
@@ -70,7 +69,8 @@ def count_lines(
 
     Raises: as `engine.run`.
     """
-    plan = build(artifact, launch, counting=True).plan
+    program = build_for(artifact, launch, args)
+    plan = program.plan
     counter = WidthCounter(plan.function.body, widths)
     warps = _Warps(plan, launch)
     blocks = 0
@@ -83,6 +83,7 @@ def count_lines(
             observers=[counter],
             warps=warps.take,
             progress=progress,
+            program=program,
         ).blocks
         if enough is not None and warps.executed() >= enough:
             break

@@ -20,7 +20,7 @@ from tilewright.emulator.arena import Arena
 from tilewright.emulator.copies import QUEUE_BYTES
 from tilewright.emulator.faults import explain
 from tilewright.emulator.observers import Batch, Observer, standard_observers, total
-from tilewright.emulator.program import Program, build
+from tilewright.emulator.program import Program, build, layout_of
 from tilewright.errors import LaunchError
 from tilewright.launch import Argument, Launch, Run
 from tilewright.toolchain.artifact import Artifact
@@ -45,24 +45,23 @@ def run(
     workers: int | None = None,
     step_limit: int = DEFAULT_STEPS,
     progress: Progress | None = None,
-    fast: bool = True,
+    program: Program | None = None,
 ) -> Run:
     """Run a kernel on the CPU. Arrays in `args` are its memory and are written in place.
 
     `sample` are the linear numbers (x fastest) of the blocks to run; None runs all. `count`
     counts what the run executes; `observers` see every memory access besides, and `warps` what the
     warps of each block executed, block by block. `step_limit` bounds the backward jumps of each
-    warp's block. `progress(done, all)` is called as blocks finish. `fast` false
-    takes the build that counts though nobody looks: if it is there, a short run is over before
-    another is compiled.
+    warp's block. `progress(done, all)` is called as blocks finish. `program` is what `build_for`
+    gave for these arguments; None stands for one for any.
 
     Raises:
         LaunchError: arguments, block or sample that do not fit the kernel.
         UnsupportedError: an instruction that the emulator lacks.
         EmulationError: a fault, with kernel, source line, block, thread and address.
     """
-    counting = count or bool(observers) or warps is not None or not fast
-    program = build(artifact, launch, counting=counting)
+    counting = count or bool(observers) or warps is not None
+    program = program or build(artifact, launch, counting=counting)
     layout = program.layout
     sizes = [p.size_bytes for p in layout.function.params]
     checked = check_arguments(args, sizes, artifact.name)
@@ -81,6 +80,20 @@ def run(
         seconds=seconds,
         counters=total(program.plan, session.counts(), watching) if count else None,
     )
+
+
+def build_for(
+    artifact: Artifact, launch: Launch, args: Sequence[Argument], *, counting: bool = True
+) -> Program:
+    """Return a program for these very arguments, which lacks the code that they rule out.
+
+    Half of a kernel may be for matrices that are not aligned. Other values in the same arrays take
+    the same program. Raises: as `run`, before it begins.
+    """
+    layout = layout_of(artifact, launch)
+    sizes = [p.size_bytes for p in layout.function.params]
+    arena = Arena(layout, check_arguments(args, sizes, artifact.name))
+    return build(artifact, launch, counting=counting, given=arena.params.tobytes())
 
 
 def _blocks(launch: Launch, sample: Sequence[int] | None) -> range | list[int]:

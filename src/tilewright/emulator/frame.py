@@ -21,7 +21,7 @@ from tilewright.emulator.codegen import (
     declared,
     mangled,
 )
-from tilewright.emulator.lanes import UNIFORM, WARP, Affine, Known, Shape, Table, constant
+from tilewright.emulator.lanes import BITS, UNIFORM, WARP, Affine, Known, Shape, Table, constant
 from tilewright.emulator.signature import lane_type
 from tilewright.errors import UnsupportedError
 from tilewright.launch import Launch
@@ -43,8 +43,11 @@ def grid_bits(blocks: int) -> int:
 class Layout:
     """Addresses of a kernel's variables, and what `%tid` and its kin are, for one launch shape."""
 
-    def __init__(self, module: Module, function: Function, launch: Launch) -> None:
+    def __init__(
+        self, module: Module, function: Function, launch: Launch, given: bytes | None = None
+    ) -> None:
         self.function = function
+        self.given = given  # the parameters, where they are known
         self.launch = launch
         self._variables = _all_variables(module, function)
         self.warps = -(-launch.threads // WARP)
@@ -150,6 +153,14 @@ class Layout:
             blocks = self.launch.grid["xyz".index(name[-1])]
             return Affine((0,) * WARP, (1 << grid_bits(blocks)) - 1)
         return UNIFORM
+
+    def param_shape(self, start: int, kind: str) -> Known | None:
+        """Return the integer of PTX type `kind` at a place of the parameters, where it is known."""
+        bits = BITS[kind]
+        if self.given is None or kind[0] not in "usb" or bits not in (32, 64):
+            return None
+        raw = self.given[start : start + bits // 8]
+        return constant(int.from_bytes(raw, "little"), bits, self.warps)
 
     def symbol_shape(self, name: str) -> Shape:
         """Return the address of a variable, in its own state space."""

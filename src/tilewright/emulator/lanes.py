@@ -148,10 +148,19 @@ _INTEGER = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 6
 _PLAIN = frozenset({"lo", "wide", "to"})
 
 
+# What makes the result whatever the other operand is.
+_DECIDED = {"and": np.zeros(1, np.uint64), "or": ~np.zeros(1, np.uint64)}
+_BITWISE = frozenset({"and", "or", "xor", "not", "mov"})
+
+
 def _fold(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
     """Compute an integer instruction on tables, exactly; None where that is not possible."""
     op, kind, flags = instruction.opcode, instruction.types[-1], instruction.flags
     tables = [s for s in shapes if isinstance(s, Known)]
+    if op in _DECIDED:
+        alone = (t for t in tables if (t.table == _wrap(_DECIDED[op], t.bits)).all())
+        if (found := next(alone, None)) is not None:
+            return found
     if len(tables) != len(shapes) or not _INTEGER.union(("pred",)).issuperset(instruction.types):
         return None
     if op == "setp" and len(flags) == 1:
@@ -171,7 +180,7 @@ def _fold(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | None:
     elif op == "mad" and "wide" in flags:
         kinds[2] = f"{kind[0]}{out}"
     args = [_as(t, k) for t, k in zip(tables, kinds, strict=True)]
-    if kind[1:] == "64" and not all(_is_small(a, kind) for a in args):
+    if kind[1:] == "64" and op not in _BITWISE and not all(_is_small(a, kind) for a in args):
         return None
     return Known(_wrap(fold(args, kind), out), out)
 
@@ -224,7 +233,7 @@ def _fits(shape: Affine, kind: str) -> bool:
     return shape.maybe >= 0 and low >= 0 and shape.maybe + high < limit
 
 
-def _single(shape: Shape) -> int | None:
+def single(shape: Shape) -> int | None:
     """Return the value, where every lane of every warp has the same known one."""
     if isinstance(shape, Known) and (shape.table == shape.table[0, 0]).all():
         return int(shape.table[0, 0])
@@ -243,7 +252,7 @@ def _product(a: Shape, b: Shape, kind: str, *, wide: bool) -> Affine | None:
     """s·c + offsets·c for a known c, or the product of two uniform values."""
     bits = BITS[kind]
     for one, other in ((a, b), (b, a)):
-        factor, rest = _single(other), affine(one)
+        factor, rest = single(other), affine(one)
         if factor is None or rest is None:
             continue
         if kind[0] == "s" and factor >> (bits - 1):
@@ -292,7 +301,7 @@ def _affine_rule(instruction: Instruction, shapes: Sequence[Shape]) -> Shape | N
         a, b = affine(shapes[0]), affine(shapes[1])
         return _add(a, b) if a and b and _disjoint(a, b) else None
     if op == "shl":
-        a, count = affine(shapes[0]), _single(shapes[1])
+        a, count = affine(shapes[0]), single(shapes[1])
         return _scaled(a, 1 << count) if a and count is not None and count < bits else None
     if op in ("mul", "mad"):
         if wide and not all((a := affine(s)) and _fits(a, kind) for s in shapes[:2]):
@@ -369,6 +378,7 @@ class Source:
     special: Callable[[str], Shape]
     symbol: Callable[[str], Shape]
     local_window: Known  # the generic address where each thread's local memory begins
+    param: Callable[[int, str], Known | None]  # what stands at a place of the parameters, as a type
 
     def shape(self, operand: Operand, bits: int, env: Mapping[str, Shape]) -> Shape:
         """Return the shape of one source operand, seen as `bits` wide."""

@@ -8,7 +8,7 @@ run with every lane that has not returned, so that their registers can be writte
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.emulator.lanes import (
@@ -23,13 +23,14 @@ from tilewright.emulator.lanes import (
     extended,
     join,
     shape_of,
+    single,
     widen,
 )
 from tilewright.emulator.ops.table import find
 from tilewright.emulator.signature import signature
 from tilewright.toolchain.ptx.cfg import BRANCHES, Block, Cfg, basic_blocks
 from tilewright.toolchain.ptx.instructions import defs_uses
-from tilewright.toolchain.ptx.ir import Function, Instruction, Mem, Operand, Vec
+from tilewright.toolchain.ptx.ir import Function, Guard, Instruction, Mem, Operand, Vec
 
 _WARP_SYNC = frozenset({"shfl", "vote", "match", "redux", "elect"})
 _BLOCK_SYNC = frozenset({"bar", "barrier"})
@@ -46,12 +47,18 @@ def is_sync(ins: Instruction) -> bool:
     return ins.opcode in _BLOCK_SYNC or (ins.opcode in _WARP_SYNC and "sync" in ins.flags)
 
 
+def is_wait(ins: Instruction) -> bool:
+    """Whether a whole warp may wait at an instruction, or its copies are waited for."""
+    return is_sync(ins) or (ins.opcode == "cp" and not _WAITS.isdisjoint(ins.flags))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The decisions. Blocks are numbered in execution order; `body` indices are program counters.
 
     `shapes` says how each register is kept between blocks; `live` which registers a block's end
-    must save; `full` that no lane of any warp is missing in a block that is not divergent.
+    must save; `reached` which blocks can run at all; `full` that no lane of any warp is missing in
+    a block that is not divergent.
     """
 
     function: Function
@@ -60,6 +67,7 @@ class Plan:
     divergent: tuple[bool, ...]
     shapes: Mapping[str, Shape]
     live: tuple[frozenset[str], ...]
+    reached: tuple[bool, ...]
     full: bool
 
     def number_at(self, pc: int) -> int:
@@ -75,15 +83,15 @@ def plan(function: Function, source: Source, threads: int) -> Plan:
             cuts.add(pc)
             if is_block_barrier(ins):
                 cuts.add(pc + 1)
-        elif ins.opcode == "cp" and not _WAITS.isdisjoint(ins.flags):
+        elif is_wait(ins):
             cuts.add(pc)  # `order` takes what is before it: arithmetic, where copies run ahead
     cfg = basic_blocks(function, split_at=cuts)
     analysis = _Analysis(function, cfg, source)
     analysis.run()
     order = cfg.order
     blocks = tuple(cfg.blocks[i] for i in order)
-    live = _live_out(function, cfg, analysis.registers)
-    exits = any(analysis.leaves_apart(b) for b in range(len(cfg.blocks)))
+    live = _live_out(function, cfg, analysis.registers, analysis.reached)
+    exits = any(analysis.leaves_apart(b) for b in analysis.reached)
     return Plan(
         function=function,
         blocks=blocks,
@@ -91,6 +99,7 @@ def plan(function: Function, source: Source, threads: int) -> Plan:
         divergent=tuple(i in analysis.divergent for i in order),
         shapes=analysis.shapes,
         live=tuple(live[i] for i in order),
+        reached=tuple(i in analysis.reached for i in order),
         full=threads % 32 == 0 and not exits,
     )
 
@@ -123,6 +132,8 @@ def result_shape(ins: Instruction, source: Source, env: Mapping[str, Shape]) -> 
                 return VARYING
             if ins.space == "param" and not isinstance(shape, Known):  # checked when it runs
                 return VARYING
+            if ins.space == "param" and ins.vector == 1 and (number := single(shape)) is not None:
+                return source.param(number + ins.operands[1].offset, ins.types[-1]) or UNIFORM
             return UNIFORM if shape.uniform and not isinstance(shape, type(VARYING)) else VARYING
     return shape_of(ins, shapes)
 
@@ -139,6 +150,12 @@ def _other_space(ins: Instruction, source: Source, shape: Shape) -> Shape:
     return Affine(tuple(a + sign * b for a, b in zip(have.offsets, step.offsets, strict=True)))
 
 
+def decided(guard: Guard, shape: Shape | None) -> bool | None:
+    """Return whether a guard is true in every lane of every warp, or false; None where neither."""
+    number = None if shape is None else single(shape)
+    return None if number is None else bool(number) != guard.negated
+
+
 class _Analysis:
     """The fixed point of shapes and divergence, which feed each other."""
 
@@ -146,6 +163,7 @@ class _Analysis:
         self.function, self.cfg, self.source = function, cfg, source
         self.shapes: dict[str, Shape] = {}
         self.divergent: set[int] = set()
+        self.reached = {cfg.order[0]}
         self.meets = cfg.postdominators(ignore_leaving=True)
         self.registers = [defs_uses(ins) for ins in function.body]
         self._definitions: dict[str, int] = {}
@@ -181,12 +199,31 @@ class _Analysis:
         while changed:
             changed = False
             for b in self.cfg.order:
+                if b not in self.reached:
+                    continue
                 block = self.cfg.blocks[b]
                 for pc in range(block.start, block.end):
                     changed |= self._visit(pc, b)
+                onward = self._onward(block)
+                changed |= not self.reached.issuperset(onward)
+                self.reached.update(onward)
             if self._diverge():
                 changed = True
                 self._visited.clear()
+
+    def _onward(self, block: Block) -> Sequence[int]:
+        """Return the blocks that may come next, as far as is known of the predicate."""
+        last = self.function.body[block.end - 1] if block.end > block.start else None
+        if last is None or last.opcode != "bra" or last.guard is None or len(block.successors) < 2:
+            return block.successors
+        way = decided(last.guard, self.shapes.get(last.guard.reg.name))
+        return (
+            block.successors
+            if way is None
+            else block.successors[:1]
+            if way
+            else block.successors[1:]
+        )
 
     def _visit(self, pc: int, block: int) -> bool:
         ins = self.function.body[pc]
@@ -198,7 +235,7 @@ class _Analysis:
             return False
         now = self._visited[pc] = next(self._clock)
         shape = result_shape(ins, self.source, self.shapes)
-        if ins.opcode == "cvt":
+        if ins.opcode == "cvt" or (ins.opcode == "ld" and isinstance(shape, Known)):
             shape = extended(shape, ins.types[0], BITS[self.function.registers[defs[0]]])
         if ins.guard is not None and not self.shapes.get(ins.guard.reg.name, UNIFORM).uniform:
             shape = VARYING
@@ -268,7 +305,10 @@ class _Analysis:
 
 
 def _live_out(
-    function: Function, cfg: Cfg, registers: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+    function: Function,
+    cfg: Cfg,
+    registers: Sequence[tuple[tuple[str, ...], tuple[str, ...]]],
+    reached: Collection[int],
 ) -> list[frozenset[str]]:
     """Return registers that are read after each block before they are written."""
     use: list[set[str]] = []
@@ -290,7 +330,7 @@ def _live_out(
     changed = True
     while changed:
         changed = False
-        for b in reversed(cfg.order):
+        for b in filter(reached.__contains__, reversed(cfg.order)):
             out[b] = set().union(*(into[s] for s in cfg.blocks[b].successors))
             new = use[b] | (out[b] - define[b])
             if new != into[b]:

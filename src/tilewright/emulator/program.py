@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tilewright.emulator.ahead import arithmetic_ahead
 from tilewright.emulator.copies import copies_ir
 from tilewright.emulator.driver import driver_ir
 from tilewright.emulator.frame import Frame, Layout, grid_bits
@@ -62,12 +63,17 @@ class _Recent(OrderedDict):  # type: ignore[type-arg]
 
 _programs = _Recent(_MOST_PROGRAMS)
 _modules = _Recent(_MOST_MODULES)
+_kernels = _Recent(_MOST_MODULES)  # flat, as they are planned
 _lock = threading.Lock()  # of the programs that there are
 _building = threading.Lock()
 
 
-def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
+def build(
+    artifact: Artifact, launch: Launch, *, counting: bool, given: bytes | None = None
+) -> Program:
     """Compile `artifact` for the block of `launch`, or return what was compiled before.
+
+    `given` are the kernel's parameters, as they are in memory: what they rule out is left out.
 
     Raises:
         UnsupportedError: an instruction that the emulator lacks, with its source line.
@@ -75,14 +81,14 @@ def build(artifact: Artifact, launch: Launch, *, counting: bool) -> Program:
     """
     digest = hashlib.sha256(artifact.ptx.encode()).digest()
     sizes = tuple(grid_bits(n) for n in launch.grid)
-    key = (digest, artifact.symbol, launch.block, sizes, launch.shared_bytes, counting)
+    key = (digest, artifact.symbol, launch.block, sizes, launch.shared_bytes, counting, given)
     program = _built(key)
     if program is None:
         with _building:  # one at a time, each once; who finds what there is does not wait for it
             program = _built(key)
             if program is None:
                 with _uncollected():
-                    program = _build(artifact, digest, launch, counting)
+                    program = _build(artifact, digest, launch, counting, given)
                 with _lock:
                     _programs.put(key, program)
     return program
@@ -125,20 +131,33 @@ def layout_of(artifact: Artifact, launch: Launch) -> Layout:
     return _layout(artifact, hashlib.sha256(artifact.ptx.encode()).digest(), launch)
 
 
-def _layout(artifact: Artifact, digest: bytes, launch: Launch) -> Layout:
+def _layout(
+    artifact: Artifact, digest: bytes, launch: Launch, given: bytes | None = None
+) -> Layout:
     module = module_of(artifact, digest)
     function = module.functions.get(artifact.symbol)
     if function is None or not function.is_entry:
         entries = [f.name for f in module.functions.values() if f.is_entry]
         raise UnknownNameError("kernel", artifact.symbol, entries)
     _check_block(function.directives, launch, artifact.name)
-    return Layout(module, inline_calls(module, function), launch)
+    key = digest, artifact.symbol
+    if key not in _kernels:
+        _kernels.put(key, arithmetic_ahead(inline_calls(module, function)))
+    return Layout(module, _kernels[key], launch, given)
 
 
-def _build(artifact: Artifact, digest: bytes, launch: Launch, counting: bool) -> Program:
-    layout = _layout(artifact, digest, launch)
+def _build(
+    artifact: Artifact, digest: bytes, launch: Launch, counting: bool, given: bytes | None
+) -> Program:
+    layout = _layout(artifact, digest, launch, given)
     function = layout.function
-    source = Source(layout.warps, layout.special_shape, layout.symbol_shape, layout.local_window)
+    source = Source(
+        layout.warps,
+        layout.special_shape,
+        layout.symbol_shape,
+        layout.local_window,
+        layout.param_shape,
+    )
     decided = plan(function, source, launch.threads)
     frame = Frame(layout, decided.shapes)
     translator = Translator(decided, frame, host().width, counting=counting)

@@ -98,15 +98,18 @@ check:
 """
 
 
-def _lane_access(name: str, copy: str) -> str:
-    """Return IR: a loop over the active lanes that checks, then copies `width` bytes."""
-    return f"""
-; Lane by lane: {name} `width` bytes at addresses[lane] + extra. `align` bytes there must exist, and
-; the address be a multiple of it. False, with the fault noted, if one fails.
-define i1 @{name}(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 %extra, i64 %width,
-    i64 %align, i32 %mask, i32 %warp, i32 %pc) noinline {{
+def lane_loop(head: str, *, space: str, extra: str, width: str, access: str) -> str:
+    """Return a function of IR: a loop over the active lanes that finds and checks each address.
+
+    `head` are its name and arguments, among them ctx, addresses, align, mask, warp and pc. Each
+    lane's address plus `extra` must be a multiple of `align`, with the bytes there that `width`
+    puts into %bytes; then `access` is done with the host's %pointer to them, and false is returned,
+    with the fault noted, if one fails. `%wide` is the lane.
+    """
+    return f"""define i1 @{head} noinline {{
 entry:
   %base = shl i32 %warp, 5
+  %less = sub i64 %align, 1
   br label %loop
 loop:
   %lane = phi i32 [ 0, %entry ], [ %next, %done ]
@@ -118,20 +121,18 @@ run:
   %wide = zext i32 %lane to i64
   %address.at = getelementptr i64, ptr %addresses, i64 %wide
   %start = load i64, ptr %address.at
-  %address = add i64 %start, %extra
-  %less = sub i64 %align, 1
+  %address = add i64 %start, {extra}
   %odd = and i64 %address, %less
   %aligned = icmp eq i64 %odd, 0
   br i1 %aligned, label %translate, label %misaligned
 translate:
   %thread = add i32 %base, %lane
-  %pointer = call ptr @tw_translate(ptr %ctx, i32 %space, i64 %address, i64 %align, i32 %thread)
+{width}
+  %pointer = call ptr @tw_translate(ptr %ctx, i32 {space}, i64 %address, i64 %bytes, i32 %thread)
   %bad = icmp eq ptr %pointer, null
   br i1 %bad, label %outside, label %access
 access:
-  %offset = mul i64 %wide, %width
-  %value = getelementptr i8, ptr %values, i64 %offset
-  {copy}
+{access}
   br label %done
 done:
   %next = add i32 %lane, 1
@@ -147,6 +148,21 @@ outside:
   ret i1 false
 }}
 """
+
+
+def _lane_access(name: str, copy: str) -> str:
+    """Return a function that copies `width` bytes between addresses and an array of values."""
+    head = (
+        f"{name}(ptr %ctx, i32 %space, ptr %addresses, ptr %values, i64 %extra, i64 %width,\n"
+        "    i64 %align, i32 %mask, i32 %warp, i32 %pc)"
+    )
+    access = f"""  %offset = mul i64 %wide, %width
+  %value = getelementptr i8, ptr %values, i64 %offset
+  {copy}"""
+    width = "  %bytes = add i64 %align, 0"
+    return f"""
+; Lane by lane: {name} `width` bytes at addresses[lane] + extra. `align` bytes there must exist.
+""" + lane_loop(head, space="%space", extra="%extra", width=width, access=access)
 
 
 def _group() -> str:

@@ -15,10 +15,9 @@ import numpy.typing as npt
 from tilewright.accesses import Width
 from tilewright.emulator import state
 from tilewright.emulator.counting import WidthCounter
-from tilewright.emulator.engine import run
+from tilewright.emulator.engine import build_for, run
 from tilewright.emulator.observers import ATOMICS, LOADS, Batch, Space
 from tilewright.emulator.ops.accesses import is_copy
-from tilewright.emulator.program import build
 from tilewright.emulator.rules import NOBODY, Addresses
 from tilewright.launch import Argument, Launch
 from tilewright.toolchain.artifact import Artifact
@@ -75,9 +74,9 @@ def sample_accesses(
 
     Raises: as `engine.run`.
     """
-    program = build(artifact, launch, counting=True)
+    program = build_for(artifact, launch, args)
     sampler = _Sampler(program.plan.function.body, widths)
-    run(artifact, launch, args, sample=[block], observers=[sampler])
+    run(artifact, launch, args, sample=[block], observers=[sampler], program=program)
     return sampler.found(state.FIRST_ARRAY + len(program.layout.globals))
 
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.engine import run
+from tilewright.emulator.engine import build_for, run
 from tilewright.emulator.observers import LOADS, Batch, space_named
 from tilewright.emulator.observers import Space as Kind
 from tilewright.emulator.ops.accesses import access_bytes, is_copy
-from tilewright.emulator.program import build
 from tilewright.emulator.rules import NOBODY, SECTOR_BYTES
 from tilewright.launch import Argument, Launch
 from tilewright.toolchain.artifact import Artifact
@@ -29,9 +28,9 @@ def trace_accesses(
 
     Raises: as `engine.run`.
     """
-    plan = build(artifact, launch, counting=True).plan
-    tracer = Tracer(plan.function.body)
-    run(artifact, launch, args, sample=sample, observers=[tracer])
+    program = build_for(artifact, launch, args)
+    tracer = Tracer(program.plan.function.body)
+    run(artifact, launch, args, sample=sample, observers=[tracer], program=program)
     return tracer.trace()
 
 

@@ -30,7 +30,7 @@ from tilewright.emulator.dispatch import instruction_code
 from tilewright.emulator.frame import Frame
 from tilewright.emulator.lanes import WARP
 from tilewright.emulator.ops import branches, events, groups, sync
-from tilewright.emulator.plan import Plan, is_block_barrier
+from tilewright.emulator.plan import Plan, decided, is_block_barrier
 from tilewright.emulator.state import Fault, Status
 from tilewright.toolchain.ptx.cfg import BRANCHES, LEAVES, targets_of
 from tilewright.toolchain.ptx.ir import Instruction
@@ -217,6 +217,9 @@ class Translator:
     def _block(self, number: int) -> None:
         b = self.b
         b.position_at_end(self.labels[number])
+        if not self.plan.reached[number]:
+            b.unreachable()
+            return
         # Few lanes run a divergent block, seldom: short code matters there, not fast code.
         self.e.width = WARP if self.plan.divergent[number] else self.width
         self.frame.enter_block()
@@ -272,8 +275,13 @@ class Translator:
         if ins.opcode == "bra":
             (at,) = targets_of(ins, self.plan.function.labels)
             target = self.place_of(at)
-        if predicate is None:
+        way = (
+            ins.guard and predicate and decided(ins.guard, self.plan.shapes.get(ins.guard.reg.name))
+        )
+        if predicate is None or way is True:
             self.go(code, target)
+        elif way is False:
+            self.fall(code, pc + 1)
         elif predicate.shape.uniform and not predicate.chunks:
             yes, no = (self.function.append_basic_block() for _ in range(2))
             self.b.cbranch(self.e.scalar(predicate), yes, no)

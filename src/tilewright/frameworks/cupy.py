@@ -55,12 +55,16 @@ class CupyFace:
         return int(array.data.ptr)
 
     def empty(self, like: Array, shape: Shape) -> Array:
+        """Return an array without elements on the device of `like`."""
+        return self._made(self._cupy.empty, like, shape)
+
+    def allocate(self, like: Array, packed: View) -> Array:
         """Return new memory on the device of `like`, ordered by its current stream.
 
         Raises:
             DeviceError: there is none left.
         """
-        return self._made(self._cupy.empty, like, shape)
+        return self._made(self._cupy.empty, like, packed.shape)
 
     def zeros(self, like: Array, shape: Shape) -> Array:
         """Return such memory filled with zeros."""

@@ -47,11 +47,7 @@ class Face(Protocol):
         """Return the address of the first element."""
 
     def empty(self, like: Array, shape: Shape) -> Array:
-        """Return new float32 memory on the device of `like`, ordered by its current stream.
-
-        Raises:
-            DeviceError: there is none left.
-        """
+        """Return an array without elements on the device of `like`."""
 
 
 class HostFace(Face, Protocol):
@@ -65,6 +61,13 @@ class HostFace(Face, Protocol):
 
 class GpuFace(Face, Protocol):
     """The adapter of a library with arrays in a GPU's memory."""
+
+    def allocate(self, like: Array, packed: View) -> Array:
+        """Return new memory on the GPU of `like`, ordered by its current stream; quickly.
+
+        Raises:
+            DeviceError: there is none left.
+        """
 
     def zeros(self, like: Array, shape: Shape) -> Array:
         """Return such memory filled with zeros, on the current stream."""

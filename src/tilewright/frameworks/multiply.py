@@ -19,6 +19,7 @@ from tilewright.frameworks.overlap import Guard
 from tilewright.frameworks.plans import Empty, OnGpu, OnHost, Plan
 from tilewright.frameworks.shapes import ProductShape, product_shape
 from tilewright.frameworks.views import packed
+from tilewright.frameworks.workspace import Allocator
 from tilewright.kernels.gemm.kernel import Workspace
 
 _FLOAT32_MAX = 3.4028235677973366e38  # larger ones round to infinity
@@ -138,7 +139,8 @@ def _given(a: Array, b: Array, c: Array | None, out: Array | None) -> dict[str, 
 
 
 def _scalar(value: object, name: str) -> float:
-    if not isinstance(value, numbers.Real):
+    # The look at the class alone first: `numbers.Real` is a slow one to ask.
+    if type(value) is not float and not isinstance(value, numbers.Real):
         raise ProblemError(
             f"{name} is a {type(value).__name__}: expected a number; one that a GPU holds has to "
             "be fetched with .item()"
@@ -199,8 +201,9 @@ def _gpu_plan(
         face=face,
         device=device,
         prepared=prepared,
+        workspace=Allocator(prepared.workspace, face, device),
         guard=_guard(operands),
-        shape=shape.result,
+        result=packed(shape.result),
         offsets=planned.offsets,
         swapped=planned.swapped,
         apart=apart,

@@ -47,7 +47,7 @@ class NumpyFace:
         return int(array.ctypes.data)
 
     def empty(self, like: Floats, shape: Shape) -> Floats:
-        """Return new memory."""
+        """Return an array without elements."""
         del like
         return np.empty(shape, np.float32)
 

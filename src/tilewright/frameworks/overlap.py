@@ -15,27 +15,31 @@ _MAX_WORK = 10_000
 class Guard:
     """Refuses an `out` that shares memory with what is read to compute it.
 
-    `views` has "out" and the operands that are read; "c" may be out itself.
+    `views` has "out" and the operands that are read: "a", "b", and "c", which may be out itself.
     """
 
     def __init__(self, views: Mapping[str, View]) -> None:
         self._out = out = views["out"]
-        self._span = out.span
-        self._others = [(name, v, *v.span) for name, v in views.items() if name != "out"]
+        self._others = [(name, views[name]) for name in "abc" if name in views]
+        # For each operand, between which distances from out their addresses meet.
+        low, high = out.span
+        spans = [view.span for _, view in self._others]
+        self._near = [(i, low - end, high - start) for i, (start, end) in enumerate(spans)]
         c = views.get("c")
         self._may_be_c = c is not None and (c.shape, c.strides) == (out.shape, out.strides)
 
-    def check(self, out: int, addresses: Mapping[str, int]) -> None:
-        """Accept arrays at these addresses.
+    def check(self, out: int, addresses: tuple[int, int, int]) -> None:
+        """Accept arrays at these addresses: those of a, b and c, which may be missing.
 
         Raises:
             ProblemError: out shares memory with one that it must not.
         """
-        low, high = out + self._span[0], out + self._span[1]
-        for name, view, other_low, other_high in self._others:
-            there = addresses[name]
-            if there + other_high <= low or high <= there + other_low:
-                continue
+        for i, below, above in self._near:
+            if below < addresses[i] - out < above:
+                self._look_closely(out, addresses)
+
+    def _look_closely(self, out: int, addresses: tuple[int, int, int]) -> None:
+        for (name, view), there in zip(self._others, addresses, strict=False):
             if name == "c" and self._may_be_c and there == out:
                 continue
             if share_memory(self._out, out, view, there):

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tilewright.device.gemm import GemmDevice, Prepared
-from tilewright.frameworks import workspace
 from tilewright.frameworks.face import Array, Face, GpuFace, HostFace
 from tilewright.frameworks.launches import Steps
 from tilewright.frameworks.overlap import Guard
 from tilewright.frameworks.shapes import Shape
+from tilewright.frameworks.views import View
+from tilewright.frameworks.workspace import Allocator
 
 
 class Plan(Protocol):
@@ -43,10 +44,8 @@ class OnHost:
         """Return alpha·A·B + beta·C."""
         face = self.face
         if self.guard is not None:
-            addresses = {"a": face.address(a), "b": face.address(b)}
-            if c is not None:
-                addresses["c"] = face.address(c)
-            self.guard.check(face.address(out), addresses)
+            at_c = 0 if c is None else face.address(c)
+            self.guard.check(face.address(out), (face.address(a), face.address(b), at_c))
         return face.on_host(a, b, c, alpha, beta, out)
 
 
@@ -76,8 +75,9 @@ class OnGpu:
     face: GpuFace
     device: GemmDevice
     prepared: Prepared
+    workspace: Allocator
     guard: Guard | None
-    shape: Shape
+    result: View
     offsets: tuple[Steps, ...]
     swapped: bool
     apart: bool
@@ -92,13 +92,13 @@ class OnGpu:
         address = face.address
         at_a, at_b, at_c = address(a), address(b), 0 if c is None else address(c)
         if self.guard is not None:
-            self.guard.check(address(out), {"a": at_a, "b": at_b, "c": at_c})
-        d = face.empty(a, self.shape) if out is None or self.apart else out
+            self.guard.check(address(out), (at_a, at_b, at_c))
+        d = face.allocate(a, self.result) if out is None or self.apart else out
         at_d = address(d)
         if self.swapped:
             at_a, at_b = at_b, at_a
         stream = face.stream(self.gpu)
-        if self.single:
+        if self.single and self.device.is_current():
             self.prepared.launch((at_a, at_b, at_c, at_d, 0, 0), alpha, beta, stream)
         else:
             self._launch_all(a, (at_a, at_b, at_c, at_d), alpha, beta, stream)
@@ -112,10 +112,15 @@ class OnGpu:
     def _launch_all(
         self, like: Array, places: Steps, alpha: float, beta: float, stream: int
     ) -> None:
-        needs = self.prepared.workspace
-        memory = workspace.allocate(needs, self.face, self.device, like, stream)
-        partial, counts = (0 if m is None else self.face.address(m) for m in memory)
+        if not self.device.is_current():
+            with self.device.current():
+                self._launch_all(like, places, alpha, beta, stream)
+            return
+        face, prepared = self.face, self.prepared
+        sums, counts = self.workspace.allocate(like, stream)
+        at_sums = 0 if sums is None else face.address(sums)
+        at_counts = 0 if counts is None else face.address(counts)
         a, b, c, d = places
         for step_a, step_b, step_c, step_d in self.offsets:
-            pointers = (a + step_a, b + step_b, c + step_c, d + step_d, partial, counts)
-            self.prepared.launch(pointers, alpha, beta, stream)
+            pointers = (a + step_a, b + step_b, c + step_c, d + step_d, at_sums, at_counts)
+            prepared.launch(pointers, alpha, beta, stream)

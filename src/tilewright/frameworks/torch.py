@@ -28,6 +28,17 @@ class TorchFace:
         self._plain = (torch.Tensor, torch.nn.Parameter)
         # What torch.cuda.current_stream(i).cuda_stream says, without making an object of it.
         self.stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or self._stream
+        # What torch.empty_strided does on the current GPU, without the dispatcher: torch's own
+        # compiler calls it in the code that it writes. Without it, no GPU counts as current.
+        guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+        self._empty_here: Any = getattr(guards, "_empty_strided_cuda", None)
+        here = getattr(torch._C, "_cuda_getDevice", None) if self._empty_here else None
+        self._here = here or (lambda: None)
+        self._float32 = torch.float32
+        # torch's own functions, as they are: a method around each would cost as much again.
+        self.address = torch.Tensor.data_ptr
+        # Lets autograd know that a tensor changed, as torch's own in-place operations do.
+        self.written = torch.autograd.graph.increment_version
 
     def _stream(self, gpu: int) -> int:
         return int(self._torch.cuda.current_stream(gpu).cuda_stream)
@@ -39,8 +50,7 @@ class TorchFace:
                 tensor.shape,
                 tensor.stride(),
                 tensor.dtype,
-                tensor.get_device(),
-                tensor.is_cuda,
+                tensor.device,
                 tensor.data_ptr() % VECTOR_BYTES,
                 tensor.is_neg(),
                 tensor.requires_grad and self._grad_enabled(),
@@ -87,20 +97,22 @@ class TorchFace:
             device=str(device),
         )
 
-    def address(self, tensor: Tensor) -> int:
-        """Return the address of the first element."""
-        return int(tensor.data_ptr())
-
     def empty(self, like: Tensor, shape: Shape) -> Tensor:
-        """Return new memory on the device of `like`, ordered by its current stream.
+        """Return a tensor without elements on the device of `like`."""
+        return like.new_empty(shape)
+
+    def allocate(self, like: Tensor, packed: View) -> Tensor:
+        """Return new memory on the GPU of `like`, ordered by its current stream.
 
         Raises:
             DeviceError: there is none left.
         """
         try:
-            return like.new_empty(shape)
+            if self._here() == like.get_device():
+                return self._empty_here(packed.shape, packed.strides, self._float32)
+            return like.new_empty(packed.shape)
         except self._torch.OutOfMemoryError as error:
-            raise self._no_memory(like, shape) from error
+            raise self._no_memory(like, packed.shape) from error
 
     def zeros(self, like: Tensor, shape: Shape) -> Tensor:
         """Return such memory filled with zeros."""
@@ -125,10 +137,6 @@ class TorchFace:
         """Copy elements, on the current stream."""
         with self._torch.no_grad():
             target.copy_(source)
-
-    def written(self, tensor: Tensor) -> None:
-        """Let autograd know that a tensor changed, as torch's own in-place operations do."""
-        self._torch.autograd.graph.increment_version(tensor)
 
     def on_host(
         self,

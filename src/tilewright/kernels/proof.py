@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.counters import Counters
-from tilewright.kernels.registry import Claims, Rung
-from tilewright.kernels.tile_layouts import Access, RungLayouts, Space, Way, layouts_of
+from tilewright.kernels.rungs import Claims, Rung
+from tilewright.kernels.tile_layouts import Access, Operand, RungLayouts, Space, Way, layouts_of
 from tilewright.kernels.tiles import FLOAT_BYTES, WARP_THREADS, Tile
 from tilewright.layouts import Layout, is_injective
 from tilewright.layouts.banks import (
@@ -228,10 +228,14 @@ def _not_needed(layouts: RungLayouts) -> Iterator[str]:
     """Each thread reads, for every k of a step, the rows and the columns of its outputs."""
     tile, k = layouts.tile, np.arange(layouts.depth)
     owned = _elements(layouts.owner)
-    space: Space = "shared" if tile.bk else "global"
-    of_a = layouts.of("A", space, "load"), owned % tile.bm, (1, tile.bm)
-    of_b = layouts.of("B", space, "load"), owned // tile.bm, (layouts.depth, 1)
-    for operand, (access, outputs, (along, along_k)) in zip("AB", (of_a, of_b), strict=True):
+    operands: tuple[tuple[Operand, Integers, int, int], ...] = (
+        ("A", owned % tile.bm, 1, tile.bm),
+        ("B", owned // tile.bm, layouts.depth, 1),
+    )
+    for operand, outputs, along, along_k in operands:
+        staged = layouts.of(operand, "shared", "store") is not None
+        space: Space = "shared" if staged else "global"
+        access = layouts.of(operand, space, "load")
         if access is None:
             yield f"{operand} is not read from {space} memory"
             continue

@@ -6,6 +6,7 @@ A step of the main loop takes `depth` columns of A and rows of B. Each access is
 
     01, 02    global A, B --------------------------------------> registers --> C
     03 .. 08  global A, B --> registers --> shared A, B --> registers --> C
+    volkov    global A --> registers --> shared A --> registers; global B --> registers --> C
     09, 10    global A, B ----------------> shared A, B --> registers --> C
 
 They describe blocks that cross no edge, whole tiles along k, beta = 0 and rows that start at
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from tilewright.errors import UnsupportedError
-from tilewright.kernels.registry import Rung
+from tilewright.kernels.rungs import Rung
 from tilewright.kernels.tiles import COPIED_K, VECTOR_FLOATS, WARP_THREADS, Tile
 from tilewright.layouts import (
     Layout,
@@ -42,7 +43,7 @@ LD_STEP = 1024
 
 _ROWS_FIRST = frozenset({"naive"})  # kernels whose neighbouring threads lie along m
 _DESCRIBED = _ROWS_FIRST | {"coalesced", "shared_tile", "register_1d", "register_2d"}
-_DESCRIBED |= {"vectorized", "warptiled", "pipelined", "persistent"}
+_DESCRIBED |= {"vectorized", "warptiled", "pipelined", "persistent", "streamed_b"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,9 @@ def layouts_of(rung: Rung, tile: Tile) -> RungLayouts:
     depth = tile.bk or UNSTAGED_DEPTH
     rows, cols = _owned(rung, tile)
     width = VECTOR_FLOATS if rung.use.vector else 1
-    if tile.bk:
+    if rung.use.streams_b:
+        inputs = _one_staged(tile, rows, cols)
+    elif tile.bk:
         staging = _copies(tile) if tile.stages else _staging(tile, width)
         inputs = (*staging, *_fragments(tile, rows, cols, width))
     else:
@@ -197,6 +200,21 @@ def _staging(tile: Tile, width: int) -> tuple[Access, ...]:
         Access(operand="A", space="shared", way="store", map=store_a, memory=shared_a),
         Access(operand="B", space="global", way="load", map=load_b, memory=_rows(*b)),
         Access(operand="B", space="shared", way="store", map=load_b, memory=shared_b),
+    )
+
+
+def _one_staged(tile: Tile, rows: Layout, cols: Layout) -> tuple[Access, ...]:
+    """Return the accesses of a step that stages A, transposed, and reads B where it is."""
+    copied = _copied(tile.threads, tile.bm, tile.bk, 1)
+    shared_a, _ = shared_tiles(tile, transposed=True)
+    read_a = concat(rows[0], concat(rows[1], Layout(tile.bk, tile.bm)), Layout(1, 0))
+    in_a = _rows(tile.bm, tile.bk)
+    _, read_b = _direct(tile, rows, cols, tile.bk)
+    return (
+        Access(operand="A", space="global", way="load", map=copied, memory=in_a),
+        Access(operand="A", space="shared", way="store", map=copied, memory=shared_a),
+        read_b,
+        Access(operand="A", space="shared", way="load", map=read_a, memory=shared_a),
     )
 
 

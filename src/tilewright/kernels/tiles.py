@@ -114,13 +114,15 @@ class TileUse:
     """What a kernel does with a tile: the fields that it reads beside bm and bn, how it copies.
 
     `vector` says that it copies and reads four floats an instruction, `whole_rows` that the block
-    copies tiles by whole rows, each thread as many floats, and `ahead` that it copies them as
-    lib/tile_copy.cuh does, some stages ahead.
+    copies tiles by whole rows, each thread as many floats, `streams_b` that B goes from global
+    memory to registers and is not copied, and `ahead` that tiles are copied as lib/tile_copy.cuh
+    does, some stages ahead.
     """
 
     reads: frozenset[str] = field(default=frozenset())
     vector: bool = False
     whole_rows: bool = True
+    streams_b: bool = False
     ahead: bool = False
 
 
@@ -220,13 +222,13 @@ def _rules_of_one_kernel(t: Tile, use: TileUse) -> Iterator[_Rule]:
         yield from _rules_of_copies_ahead(t)
     elif "bk" in use.reads and use.whole_rows:
         width = VECTOR_FLOATS if use.vector else 1
-        fitting = [bk for bk in range(width, 129, width) if _copies_evenly(t, bk, width)]
+        fitting = [bk for bk in range(width, 129, width) if _copies_evenly(t, bk, width, use)]
         nearest = min(fitting, key=lambda bk: abs(bk - t.bk), default=None)
         remedy = "change bm or bn" if nearest is None else f"try bk = {nearest}"
         yield (
-            _copies_evenly(t, t.bk, width),
-            f"its {t.threads} threads cannot copy the tiles of A ({t.bm} x {t.bk}) and B ({t.bk} "
-            f"x {t.bn}) by whole rows, each thread as many floats, {width} at a time: {remedy}",
+            _copies_evenly(t, t.bk, width, use),
+            f"its {t.threads} threads cannot copy {_copied(t, use)} by whole rows, each thread as "
+            f"many floats, {width} at a time: {remedy}",
         )
 
 
@@ -245,9 +247,11 @@ def _rules_of_copies_ahead(t: Tile) -> Iterator[_Rule]:
     )
 
 
-def copies_fit(t: Tile, width: int, *, along_k: bool, vector: int = 1) -> bool:
+def copies_fit(
+    t: Tile, width: int, *, along_k: bool, vector: int = 1, lanes_k: int = COPIED_K
+) -> bool:
     """Return whether `TileCopy` of lib/tile_copy.cuh can copy a panel `width` wide evenly."""
-    lanes = COPIED_K if along_k else max(min(width // vector, t.threads), 1)
+    lanes = lanes_k if along_k else max(min(width // vector, t.threads), 1)
     span, rest = divmod(t.threads, lanes)
     if along_k:
         return width % span == 0 and t.bk % lanes == 0
@@ -265,9 +269,15 @@ def _divides(t: Tile, small: str, large: str) -> _Rule:
     )
 
 
-def _copies_evenly(t: Tile, bk: int, width: int) -> bool:
+def _copied(t: Tile, use: TileUse) -> str:
+    of_a, of_b = f"A ({t.bm} x {t.bk})", f"B ({t.bk} x {t.bn})"
+    return f"the tile of {of_a}" if use.streams_b else f"the tiles of {of_a} and {of_b}"
+
+
+def _copies_evenly(t: Tile, bk: int, width: int, use: TileUse) -> bool:
     """Return whether the block stages whole rows, as many each time: `stage` in lib/ needs it."""
+    tiles = ((t.bm, bk),) if use.streams_b else ((t.bm, bk), (bk, t.bn))
     return all(
         t.threads % (cols // width) == 0 and rows % (t.threads // (cols // width)) == 0
-        for rows, cols in ((t.bm, bk), (bk, t.bn))
+        for rows, cols in tiles
     )

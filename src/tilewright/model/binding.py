@@ -170,9 +170,10 @@ def _threads(images: Images, counts: PtxCounts, ran: Executed) -> list[int]:
     jump has those that jump; another instruction as many an execution as the others of its block.
     """
     code, lanes = images.flow.function.instructions, _Lanes(counts)
+    block_of = images.flow.block_of
     result: dict[int, int] = {}
     for line, indices in _of_a_kind(images).items():
-        times = [ran.blocks[images.flow.block_of[i]] for i in indices]
+        times = [ran.blocks[block_of[i]] for i in indices]
         total, everything = lanes.threads(line), sum(times)
         if total is not None and everything:
             total = min(total, 32 * everything)

@@ -7,8 +7,9 @@ words of the same basic block and base that are missing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.accesses import Width
 from tilewright.toolchain.artifact import Artifact
@@ -109,6 +110,8 @@ def images(artifact: Artifact) -> Images:
         for index, those in sources.items()
         if those
     ]
+    starts = lines.starts(found)
+    found = [lines.aligned(image, starts, own[block_of[image.index]]) for image in found]
     local = [v for f in functions.values() for v in f.variables if v.space == "local"]
     return Images(
         flow=graph,
@@ -210,6 +213,42 @@ class _Lines:
             gap = f"PTX line {line}: {have} bytes a lane became {machine.mnemonic}"
             return Image(index=index, line=line, width=Width(size), members=(line,), gap=gap)
         return self._joined(index, machine, line, own)
+
+    def starts(self, images: Iterable[Image]) -> dict[tuple[object, ...], int]:
+        """Return where the joined accesses of a base and size begin, modulo that size.
+
+        All are aligned to it. Where some were joined otherwise here, the most of them tell.
+        """
+        found: dict[tuple[object, ...], Counter[int]] = {}
+        for image in images:
+            place, size = self._places.get(image.line), image.width.size
+            if place is not None and len(image.members) > 1:
+                start = (place.offset + image.width.shift) % size
+                found.setdefault((*place.base, size), Counter())[start] += 1
+        return {key: counts.most_common(1)[0][0] for key, counts in found.items()}
+
+    def aligned(
+        self, image: Image, starts: Mapping[tuple[object, ...], int], own: set[int]
+    ) -> Image:
+        """Return the image of a joined access where its alignment puts it.
+
+        Then it may have words that no PTX access reads: ptxas joins what lies around a padding.
+        """
+        place, size = self._places.get(image.line), image.width.size
+        if place is None or (start := starts.get((*place.base, size))) is None:
+            return image
+        before = (place.offset - start) % size
+        if image.width.counting or (image.gap is None and image.width.shift == -before):
+            return image
+        near, have = self._near[place.base], ptx_bytes(self.at[image.line][0])
+        words = range(place.offset - before, place.offset - before + size, have)
+        free = (
+            [m for m in near.get(word, ()) if m == image.line or m not in own] for word in words
+        )
+        members = tuple(min(m, key=lambda m: abs(m - image.line)) for m in free if m)
+        if have == size or len(members) < 2:
+            return image
+        return replace(image, width=Width(size, -before), members=members, gap=None)
 
     def _joined(self, index: int, machine: SassInstruction, line: int, own: set[int]) -> Image:
         """Find the members of an access that is wider than its PTX line."""

@@ -75,6 +75,12 @@ def comparison_table(found: Comparison) -> Table:
         "noise: both interquartile ranges, root of the sum of squares; more where cuBLAS, the "
         "same code in both files, changed more on that case.",
     ]
+    if found.cards is not None:
+        notes.insert(
+            0,
+            f"The files are of different machines, {' and '.join(found.cards)}: the verdicts are "
+            "about both, not about the code alone.",
+        )
     if found.control is not None:
         notes.append(f"cuBLAS itself: {found.control:.3f}x from the old file to the new.")
     notes += [f"The files differ in {line}." for line in found.differences]

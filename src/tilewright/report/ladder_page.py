@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.bench.tile_figure import TileFigure
-from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS, RUNGS, Rung
+from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS, Rung
+from tilewright.kernels import rung as find_rung
 from tilewright.records import LadderRecord
 from tilewright.report.ladder import ladder_table, ladder_title, mark, per_fma
 from tilewright.report.page import render
@@ -93,8 +94,8 @@ def ladder_page(records: Sequence[LadderRecord], figures: Mapping[str, TileFigur
 
 
 def _step(record: LadderRecord, before: LadderRecord | None) -> Step:
-    rung = RUNGS[record.rung]
-    last = None if before is None else RUNGS[before.rung]
+    rung = find_rung(record.rung)
+    last = None if before is None else find_rung(before.rung)
     says, header, code = _parts(rung)
     same = last is not None and last.source == rung.source
     measures = _measures(record, before)

@@ -9,7 +9,7 @@ _MOST = 5
 # Reasons that are no wait: the warp was ready, or issued.
 _NO_WAIT = frozenset({"selected", "not_selected"})
 # Source: Nsight Compute, Kernel Profiling Guide, "Warp Stall Reasons".
-_MEANING = {
+MEANING = {
     "barrier": "the other warps of the block at __syncthreads()",
     "branch_resolving": "a branch target",
     "dispatch_stall": "the dispatcher",
@@ -38,7 +38,7 @@ def time_sentence(estimate: Estimate, ffma: int) -> str:
     if waits:
         first = max(waits, key=lambda reason: waits[reason])
         share = waits[first] / sum(estimate.stalls.values())
-        meaning = f", {_MEANING[first]}" if first in _MEANING else ""
+        meaning = f", {MEANING[first]}" if first in MEANING else ""
         why = f"; warps wait most for {first} ({share:.0%} of their time{meaning})"
     return f"about {_duration(estimate.seconds)}{rate}{why}"
 

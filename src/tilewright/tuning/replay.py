@@ -29,10 +29,19 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Every variant of one operation as it was measured. Units: seconds, of those that ran."""
+    """What a search of one operation measured, in its order, of a `space` of so many variants.
+
+    Units: seconds, of those that ran.
+    """
 
     operation: Operation
     trials: tuple[Trial, ...]
+    space: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every variant of the space was tried."""
+        return len(self.trials) >= self.space
 
     @property
     def times(self) -> Mapping[Variant, float]:
@@ -80,12 +89,18 @@ _SHARED = ("machine", "operation")
 class Replayed:
     """How a strategy did: the time of what it chose over the best there is, and what it measured.
 
-    `measured` are different variants; `seconds` is the device time that it asked for.
+    `order` has the variants as they were first measured; `seconds` is the device time that the
+    strategy asked for.
     """
 
     ratio: float
-    measured: int
+    order: tuple[Variant, ...]
     seconds: float
+
+    @property
+    def measured(self) -> int:
+        """How many different variants it measured."""
+        return len(self.order)
 
 
 def replay(
@@ -114,7 +129,7 @@ def replay(
             ask = None
     chosen = fastest(said.values()).get(_ANY)
     found = times[chosen.variant] if chosen is not None else math.inf
-    return Replayed(ratio=found / min(times.values()), measured=len(said), seconds=seconds)
+    return Replayed(ratio=found / min(times.values()), order=tuple(said), seconds=seconds)
 
 
 _ANY = "replayed"
@@ -146,7 +161,8 @@ def read_recordings(path: str | Path) -> list[Recording]:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
-            f"cannot read {path}: not a file of recorded searches: {error!r}"
+            f"cannot read {path}: not a file of recorded searches ({error!r}): give one that "
+            "`tilewright tune --json` wrote"
         ) from error
 
 
@@ -157,4 +173,4 @@ def _recording(search: Mapping[str, Any]) -> Recording:
     for entry in search["trials"]:
         with contextlib.suppress(TileError):
             trials.append(Trial.from_json({**entry, **shared}))
-    return Recording(operation=operation, trials=tuple(trials))
+    return Recording(operation=operation, trials=tuple(trials), space=int(search["space"]))

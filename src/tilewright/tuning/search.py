@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from tilewright.gpus import Gpu
@@ -63,7 +64,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a search ended with: all trials of the operation, and the fastest of them.
+    """What a search ended with: all trials of the operation in their order, and the fastest.
 
     `ended` is "done" (the strategy asks for nothing more), "budget" or "interrupted"; `measured`
     counts the variants that this search measured itself, `first_s` is the time of the one that was
@@ -168,6 +169,7 @@ class _Run:
         self._compiling: dict[Variant, Future[str | None]] = {}
         self._running: set[Future[list[Trial]]] = set()
         known = store.trials(machine.gpu, operation.key) if resume else []
+        known.sort(key=attrgetter("date"))
         self.trials = {t.variant: t for t in known if t.machine == machine}
 
     @property

@@ -87,6 +87,10 @@ def _load_param(t: Translator, code: BlockCode, ins: Instruction, base: Value, o
     start = int(code.e.scalar(base).constant) + offset
     if not 0 <= start <= t.frame.layout.param_bytes - size * ins.vector:
         raise unsupported(ins, "an access outside the kernel's parameters")
+    known = t.frame.layout.param_shape(start, ins.types[-1]) if ins.vector == 1 else None
+    if known is not None:
+        code.write(ins.operands[0], Value(lane, known), ins, ins.types[-1])
+        return
     address = code.b.add(code.context("params", I64), ir.Constant(I64, start))
     for number, operand in enumerate(results_of(ins.operands[0])):
         place = code.b.add(address, ir.Constant(I64, number * size))

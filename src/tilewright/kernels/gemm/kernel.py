@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 
@@ -70,6 +70,8 @@ class GemmKernel:
     `most_splits` are the most parts of k, each with at least `least_steps` steps of bk; `shares`
     says whether workers can share the last tiles. `scheduled` that its main loop is worth
     scheduling anew (toolchain/schedule). `access(operation)` is what the code depends on.
+    `sums_bytes(operation, variant, gpu)` is the shared memory that a launch needs for sums of
+    stretches of k, beyond what `launch` says.
     """
 
     name: str
@@ -85,6 +87,7 @@ class GemmKernel:
     shares: bool = False
     scheduled: bool = False
     access: Callable[[Operation], Access] = attrgetter("access")
+    sums_bytes: Callable[[Operation, Variant, Gpu], int] = lambda operation, variant, gpu: 0
 
     @property
     def source(self) -> Path:
@@ -95,6 +98,16 @@ class GemmKernel:
     def include_dirs(self) -> tuple[Path, ...]:
         """The folders that its includes are looked up in."""
         return (FOLDER.parent,)
+
+    def launch_on(self, operation: Operation, variant: Variant, gpu: Gpu) -> Launch:
+        """Return how a GPU is to launch it.
+
+        Raises:
+            TileError: the kernel cannot run so.
+        """
+        launch = self.launch(operation, variant)
+        sums = self.sums_bytes(operation, variant, gpu)
+        return replace(launch, shared_bytes=launch.shared_bytes + sums) if sums else launch
 
     def expression(self, operation: Operation, variant: Variant) -> str:
         """Return the name expression to compile: `tiled<Tile{.bm=128,…},Access{…}>`.

@@ -2,8 +2,9 @@
 // the arithmetic (cp.async), and fragments come to registers one step of k ahead.
 //
 // Contract: D = alpha*A*B + beta*C in float32 for each of a batch, any strides (lib/product.cuh),
-// any m, n, k. Products are summed in the order of k, one fused multiply-add each; where k is cut
-// (lib/work.cuh) each part so, and the parts in a fixed order. beta = 0 never reads C.
+// any m, n, k. Products are summed in the order of k, one fused multiply-add each, in stretches of
+// 768 whose sums are added in order (lib/stretches.cuh); where k is cut (lib/work.cuh) each part
+// so, and the parts in a fixed order. beta = 0 never reads C.
 //
 // Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread, in 4x4 quads: the lanes of a
 // warp are wm/tm along m and wn/tn along n (lib/lanes.cuh), a quad's neighbour lanes * 4 further.
@@ -15,9 +16,10 @@
 //      | quad | quad | quad | quad |
 //      +------+------+------+------+
 //
-// Shared memory, dynamic: stages * bk * (bm + bn) floats, 8 more a row of an operand that is read
-// along k (it is transposed on its way). One barrier each bk steps of k: after it the tile just
-// read may be overwritten, and the next one is there.
+// Shared memory, dynamic: stages * bk * (bm + bn) floats, 4 or 8 more a row of an operand that
+// is read along k (it is transposed on its way); behind them bm * bn floats for the
+// sums of stretches, where a block has more than one. One barrier each bk steps of k: after it the
+// tile just read may be overwritten, and the next one is there.
 // NOTE: the main loop is one basic block on purpose: copies past the end are predicated, not jumped
 // over, so that ptxas and our own scheduler (toolchain/schedule) can move code across them.
 #include "lib/fragment.cuh"
@@ -25,6 +27,7 @@
 #include "lib/lanes.cuh"
 #include "lib/product.cuh"
 #include "lib/splits.cuh"
+#include "lib/stretches.cuh"
 #include "lib/tile.cuh"
 #include "lib/tile_copy.cuh"
 #include "lib/tile_order.cuh"
@@ -62,13 +65,21 @@ tiled(const __grid_constant__ Product p)
   constexpr int threads = T.threads();
   constexpr int lanes_m = T.wm / T.tm;
   constexpr int lanes_n = T.wn / T.tn;
-  using CopyA = TileCopy<T.bm, T.bk, threads, X.a_along_k, X.a_vector>;
-  using CopyB = TileCopy<T.bn, T.bk, threads, !X.b_along_n, X.b_vector>;
+  constexpr bool both_along_k = X.a_along_k && !X.b_along_n;
+  // Eight lanes along k read whole sectors, but take twice the pointers.
+  constexpr int lanes_k = T.tm * T.tn < 128 || both_along_k ? 4 : 8;
+  using CopyA = TileCopy<T.bm, T.bk, threads, X.a_along_k, X.a_vector, lanes_k>;
+  using CopyB = TileCopy<T.bn, T.bk, threads, !X.b_along_n, X.b_vector, lanes_k>;
 
   // shared memory: [stage][A's tile, then B's]; addresses and sizes in bytes
   constexpr unsigned size_a = 4 * T.bk * CopyA::ld;
   constexpr unsigned stage = size_a + 4 * T.bk * CopyB::ld;
   constexpr unsigned last_stage = (T.stages - 1) * stage;
+  // Where both operands are read along k, each row of their tiles is a line of L1 while copies are
+  // on their way: the sums of two blocks would leave too few.
+  constexpr int blocks = T.min_blocks > 1 ? T.min_blocks : 1;
+  constexpr bool sums_kept = sums_fit(blocks, T.bm * T.bn, T.stages * stage) &&
+                             (blocks == 1 || !both_along_k);
   extern __shared__ __align__(128) float smem[];
   const unsigned base = shared_address(smem);
 
@@ -106,6 +117,7 @@ tiled(const __grid_constant__ Product p)
       copy_b.advance(valid * p.b_row);
     }
     float acc[T.tm][T.tn] = {};
+    auto& sums = reinterpret_cast<float(&)[T.tm * T.tn]>(acc);
     float frag_a[2][T.tm], frag_b[2][T.tn];
     const auto load = [&](int buffer, unsigned tile, int k) {
       load_quads<T.tm, 4 * lanes_m>(frag_a[buffer], from_a + tile + 4 * k * CopyA::ld);
@@ -117,33 +129,39 @@ tiled(const __grid_constant__ Product p)
     load(0, read, 0);
 
     // main loop
+    for (int done = 0;; ++done) {
+      const int end = end_of_stretch<sums_kept ? stretch / T.bk : 0>(left);
 #pragma unroll 1
-    for (; left > 0; --left) {
+      for (; left > end; --left) {
 #pragma unroll
-      for (int k = 0; k < T.bk; ++k) {
-        if (k == T.bk - 1) {
-          wait_copies<T.stages - 2>();
-          __syncthreads();  // the next tile is whole, and nobody reads this one any more
-          write = read;
-          read = read == last_stage ? 0 : read + stage;
+        for (int k = 0; k < T.bk; ++k) {
+          if (k == T.bk - 1) {
+            wait_copies<T.stages - 2>();
+            __syncthreads();  // the next tile is whole, and nobody reads this one any more
+            write = read;
+            read = read == last_stage ? 0 : read + stage;
+          }
+          load((k + 1) % 2, read, (k + 1) % T.bk);
+          if (k == 0) {
+            copy_a(write, left >= T.stages);
+            copy_b(write, left >= T.stages);
+            commit_copies();
+          }
+          if (k == T.bk / 2) {
+            copy_a.advance(copy_a.step);
+            copy_b.advance(copy_b.step);
+          }
+          outer_product(acc, frag_a[k % 2], frag_b[k % 2]);
         }
-        load((k + 1) % 2, read, (k + 1) % T.bk);
-        if (k == 0) {
-          copy_a(write, left >= T.stages);
-          copy_b(write, left >= T.stages);
-          commit_copies();
-        }
-        if (k == T.bk / 2) {
-          copy_a.advance(copy_a.step);
-          copy_b.advance(copy_b.step);
-        }
-        outer_product(acc, frag_a[k % 2], frag_b[k % 2]);
       }
+      const unsigned kept = base + T.stages * stage + 16 * anew(tid);
+      if (done > 0) add_kept<threads>(sums, kept);
+      if (end == 0) break;
+      keep_sums<threads>(sums, kept);
     }
 
     // epilogue; the place is found again, not held in registers through the main loop
     find_place<T>(p, number, place);
-    auto& sums = reinterpret_cast<float(&)[T.tm * T.tn]>(acc);
     if (sum_parts<threads>(sums, p, place.segment.slot, place.segment.part, place.segment.parts,
                            place.segment.room)) {
       const int again = anew(tid);

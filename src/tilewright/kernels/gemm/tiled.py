@@ -18,11 +18,18 @@ from tilewright.kernels.gemm.candidates import (
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
 from tilewright.kernels.gemm.operation import Access, Operation
 from tilewright.kernels.sharing import Sharing
-from tilewright.kernels.tiles import FLOAT_BYTES, Tile, TileUse, check, copies_fit
+from tilewright.kernels.tiles import (
+    FLOAT_BYTES,
+    WARP_THREADS,
+    Tile,
+    TileUse,
+    check,
+    copies_fit,
+)
 from tilewright.launch import Launch
 
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
-ROW_PAD = 8  # floats after a row of a transposed tile, so that its stores meet no bank twice
+STRETCH = 768  # of k, whose sums are added in shared memory (lib/stretches.cuh)
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 
@@ -34,12 +41,13 @@ def _check_tile(tile: Tile) -> None:
 
 @functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
 def _check_copies(tile: Tile, access: Access) -> None:
+    lanes = _lanes_k(tile, access)
     panels = (
         ("bm", tile.bm, access.a_along_k, access.a_vector),
         ("bn", tile.bn, not access.b_along_n, access.b_vector),
     )
     for name, width, along_k, vector in panels:
-        if not copies_fit(tile, width, along_k=along_k, vector=vector):
+        if not copies_fit(tile, width, along_k=along_k, vector=vector, lanes_k=lanes):
             raise TileError(
                 f"{tile}: its {tile.threads} threads cannot copy {name} = {width} by bk = "
                 f"{tile.bk} with as many copies each: change {name}, bk, or the warps' tiles"
@@ -83,7 +91,52 @@ def _shared_bytes(operation: Operation, tile: Tile) -> int:
     """Return what `TileCopy` lays out: rows of an operand that is read along k are padded."""
     access = operation.access
     padded = int(access.a_along_k) + int(not access.b_along_n)
-    return tile.shared_bytes + FLOAT_BYTES * tile.stages * tile.bk * ROW_PAD * padded
+    pad = WARP_THREADS // _lanes_k(tile, access) * padded
+    return tile.shared_bytes + FLOAT_BYTES * tile.stages * tile.bk * pad
+
+
+def _lanes_k(tile: Tile, access: Access) -> int:
+    """Return how many lanes copy neighbours along k."""
+    return 4 if tile.tm * tile.tn < 128 or _both_along_k(access) else 8
+
+
+def _both_along_k(access: Access) -> bool:
+    return access.a_along_k and not access.b_along_n
+
+
+def _sums_bytes(operation: Operation, variant: Variant, gpu: Gpu) -> int:
+    """Return what the sums of stretches take, where a block has more than one of them."""
+    tile = variant.tile
+    if _longest(operation, variant) * tile.bk <= STRETCH or not _keeps_sums(operation, tile, gpu):
+        return 0
+    return FLOAT_BYTES * tile.bm * tile.bn
+
+
+def _keeps_sums(operation: Operation, tile: Tile, gpu: Gpu) -> bool:
+    """Return whether the kernel cuts long sums, as tiled.cuh has it."""
+    blocks, limits = max(tile.min_blocks, 1), gpu.limits
+    used = FLOAT_BYTES * tile.bm * tile.bn + _shared_bytes(operation, tile)
+    return (
+        _cuts_sums(gpu)
+        and blocks * (used + limits.shared_bytes_reserved) <= limits.shared_bytes
+        and (blocks == 1 or not _both_along_k(operation.access))
+    )
+
+
+def _cuts_sums(gpu: Gpu) -> bool:
+    major, _ = gpu.compute_capability
+    return 9 <= major < 12
+
+
+def _longest(operation: Operation, variant: Variant) -> int:
+    """Return the most steps of k that a block adds up, or a few more."""
+    depth = -(-operation.k // variant.tile.bk)
+    if not variant.workers:
+        return -(-depth // variant.splits)
+    sharing = _sharing(operation, variant)
+    if sharing.shared < sharing.tiles:
+        return depth
+    return min(depth, -(-sharing.tiles * depth // variant.workers))
 
 
 def _access(operation: Operation) -> Access:
@@ -130,8 +183,14 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
             ways += [{"workers": workers} for workers in useful_workers(blocks, steps, tile, gpu)]
             for way in ways:
                 variant = Variant(kernel="tiled", tile=tile, **way)
-                if _is_legal(operation, variant):
+                if _is_legal(operation, variant) and _is_accurate(operation, variant, gpu):
                     yield variant
+
+
+def _is_accurate(operation: Operation, variant: Variant, gpu: Gpu) -> bool:
+    """Return whether no sum is longer than a stretch, where the GPU has tiles that see to it."""
+    short = _longest(operation, variant) * variant.tile.bk <= STRETCH
+    return short or not _cuts_sums(gpu) or _keeps_sums(operation, variant.tile, gpu)
 
 
 def _is_legal(operation: Operation, variant: Variant) -> bool:
@@ -166,4 +225,5 @@ TILED = GemmKernel(
     least_steps=LEAST_STEPS,
     shares=True,
     scheduled=True,
+    sums_bytes=_sums_bytes,
 )

@@ -9,20 +9,20 @@
 #include "lib/depth.cuh"
 #include "lib/types.cuh"
 
-// Tiles of A, [bm][bk]: neighbouring threads copy neighbours along k.
-template <Tile T>
+// Tiles of A, [bm][bk], or transposed, [bk][bm+pad]: neighbouring threads copy neighbours along k.
+template <Tile T, bool transposed = false>
 struct StageA {
   static constexpr int stride = T.threads() / T.bk;  // rows that the block copies at a time
   static_assert(T.threads() % T.bk == 0 && T.bm % stride == 0,
                 "the block must copy whole rows of A, evenly");
+  using Shared = float[transposed ? T.bk : T.bm][transposed ? T.bm + T.pad : T.bk];
 
-  float (&tile)[T.bm][T.bk];
+  Shared& tile;
   int64 lda;
   int rows, row, col;
   const float* source;
 
-  __device__ StageA(float (&smem_a)[T.bm][T.bk], const float* a, int64 ld, const Block& block,
-                    int tid)
+  __device__ StageA(Shared& smem_a, const float* a, int64 ld, const Block& block, int tid)
       : tile(smem_a), lda(ld), rows(block.rows), row(tid / T.bk), col(tid % T.bk),
         source(a + (block.m0 + min(row, rows - 1)) * lda + col)
   {
@@ -34,7 +34,9 @@ struct StageA {
     const int inside = clamp(col, depth) - col;
 #pragma unroll
     for (int i = 0; i < T.bm; i += stride) {
-      tile[row + i][col] = source[(row + i < rows ? i * lda : 0) + inside];
+      const float value = source[(row + i < rows ? i * lda : 0) + inside];
+      if constexpr (transposed) tile[col][row + i] = value;
+      else tile[row + i][col] = value;
     }
     source += T.bk;
   }

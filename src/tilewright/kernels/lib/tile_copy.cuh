@@ -15,19 +15,19 @@ struct Panel {
 
 // The part of one thread in copying tiles of `width` x `depth` to [depth][ld] floats.
 //
-// Along k, four lanes read neighbours of one row and store them to four rows of shared memory, 8
-// banks apart, for each of the warp's eight rows; else a row of lanes reads neighbours along the
-// width, `vector` of them each, which stay neighbours.
+// Along k, `lanes_k` lanes read neighbours of one row and store them to as many rows of shared
+// memory, 32 / lanes_k banks apart, for each of the warp's rows; else a row of lanes reads
+// neighbours along the width, `vector` of them each, which stay neighbours.
 //
-//     along k: lane = 4 * row + k                    else: lane = column / vector
+//     along k, 4 lanes: lane = 4 * row + k           else: lane = column / vector
 //     row 0   0  1  2  3  -> banks 0  8 16 24        k 0   0  1  2  3  4  ...  -> banks 0 .. 31
 //     row 1   4  5  6  7  -> banks 1  9 17 25
-template <int width, int depth, int threads, bool along_k, int vector>
+template <int width, int depth, int threads, bool along_k, int vector, int lanes_k = 4>
 struct TileCopy {
-  static constexpr int ld = width + (along_k ? 8 : 0);
   static constexpr int bytes = along_k ? 4 : 4 * vector;  // of one copy
   static constexpr int lanes =                            // side by side
-      along_k ? 4 : width / vector < threads ? width / vector : threads;
+      along_k ? lanes_k : width / vector < threads ? width / vector : threads;
+  static constexpr int ld = width + (along_k ? 32 / lanes_k : 0);
   static constexpr int span = threads / lanes;  // rows (along k) or steps of k copied at a time
   static constexpr int rows = along_k ? width / span : depth / span;
   static constexpr int columns = along_k ? depth / lanes : width / vector / lanes;

@@ -75,13 +75,13 @@ class Clock:
         for register in now.reads if now.guard is None else (*now.reads, now.guard):
             if (found := self._written.get(register)) is not None:
                 second = f"@{now.name}" if register == now.guard else now.name
-                yield ("result", found[0].name, second, _kind(register)), found[1], found[2]
+                yield ("result", found[0].name, second, kind(register)), found[1], found[2]
         for register in now.writes:
-            kind = _kind(register)
+            group = kind(register)
             if (found := self._written.get(register)) is not None:
-                yield ("overwritten", found[0].name, now.name, kind), found[1], found[2]
+                yield ("overwritten", found[0].name, now.name, group), found[1], found[2]
             for name, (time, number) in self._read.get(register, {}).items():
-                yield ("read", name, now.name, kind), time, number
+                yield ("read", name, now.name, group), time, number
 
     def take(self, now: Event, time: int, number: int) -> None:
         """Let an instruction issue. Registers that scoreboards guard are left out."""
@@ -95,7 +95,8 @@ class Clock:
                 self._read.setdefault(register, {})[now.name] = time, number
 
 
-def _kind(register: str) -> str:
+def kind(register: str) -> str:
+    """Return R, P, UR, UP, or the name of something else that is written and read."""
     return register.rstrip("0123456789")
 
 
@@ -150,7 +151,12 @@ def need(pair: Pair, kept: Mapping[Pair, int]) -> int:
     """Return the cycles that a pair needs at least."""
     if pair[1:3] == ("FFMA", "FFMA"):
         return FFMA_LATENCY
-    return min(kept.get(pair, ENOUGH), _LONGEST.get(pair[3], ENOUGH))
+    return min(kept.get(pair, ENOUGH), longest(pair[3]))
+
+
+def longest(register: str) -> int:
+    """Return the cycles after which a result in such a register is there, whoever reads it."""
+    return _LONGEST.get(kind(register), ENOUGH)
 
 
 def settle(entry: Sequence[tuple[Event, Encoded]], turn: Sequence[tuple[Event, Encoded]],

@@ -23,6 +23,8 @@ from tilewright.toolchain.schedule.distances import (
     Pair,
     before_loop,
     event,
+    kind,
+    longest,
     need,
     required,
     run_of,
@@ -126,23 +128,27 @@ def _far_enough(old: Code, new: Code, kept: Mapping[Pair, int]) -> None:
         raise failure("a barrier, a wait or the branch has a shorter stall")
     _, behind = live_around(old)
     then, now = _until_end(old, behind), _until_end(new, behind)
-    for name, distance in now.items():
-        least = _LEAST_EXIT if name == "FFMA" else then.get(name, distance)
+    for (name, where), distance in now.items():
+        enough = _LEAST_EXIT if name == "FFMA" else longest(where)
+        least = min(then.get((name, where), distance), enough)
         if distance < least:
             raise failure(f"{distance} cycles from {name} to the end of the loop: {least} required")
 
 
-def _until_end(code: Code, behind: frozenset[str]) -> dict[str, int]:
-    """Return the least cycles from each instruction's result to the end, for what lives on."""
-    found: dict[str, int] = {}
+def _until_end(code: Code, behind: frozenset[str]) -> dict[tuple[str, str], int]:
+    """Return the least cycles from a result to the end, for what lives on.
+
+    By instruction and kind of register.
+    """
+    found: dict[tuple[str, str], int] = {}
     left = 0
     settled: set[str] = set()
     for line in reversed(code.loop):
         left += max(line.control.stall, 1)
         if line.ins.opcode in FIXED:
-            name = line.ins.mnemonic
-            if set(line.ops.writes) & behind - settled:
-                found[name] = min(found.get(name, left), left)
+            for register in set(line.ops.writes) & behind - settled:
+                result = line.ins.mnemonic, kind(register)
+                found[result] = min(found.get(result, left), left)
         settled.update(line.ops.writes)
     return found
 

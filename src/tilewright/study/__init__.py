@@ -1,0 +1,1 @@
+"""Questions about kernels that take many runs of them to answer."""
