@@ -5,10 +5,9 @@
 
 Without a file to fit, the coefficients as they stand are judged. A choice's quality is the time of
 the fastest variant over that of the one which the model would choose: their geometric mean, and
-the worst. The fit moves one coefficient at a time, and keeps what lowers the mean regret (the
-logarithm of that ratio) plus the error of the predictions, those of fast variants counting most.
-With `--hold` one operation in so many is left out of the fit, and judged apart. It takes a minute
-on one core.
+the worst. `cost_descent.py` says what the fit lowers. With `--folds` every operation is judged as
+well by a fit that its sizes had no part in: by this forms of the model are to be compared, not by
+the searches that it is judged by in the end. A fit takes two minutes on one core.
 """
 
 from __future__ import annotations
@@ -19,41 +18,22 @@ import math
 import random
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from cost_descent import Case, descend
 
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, gpu
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.kernels.gemm.operation import Operation
 from tilewright.records import write_json
-from tilewright.tuning.cost import FILE, SCHEMA, Coefficients, coefficients, parts, tabulate
-from tilewright.tuning.features import Column, Features, features
+from tilewright.tuning.cost import FILE, SCHEMA, Coefficients, coefficients, parts, sizes, tabulate
+from tilewright.tuning.features import SHAPE, Column, features
 from tilewright.tuning.replay import Recording, read_recordings, replay
 from tilewright.tuning.strategies import STRATEGIES, Candidates
 
 Known = Mapping[str, Coefficients]
-
-# How much the error of predictions counts beside the regret of choices, and how fast a variant's
-# share of it falls with its time over the fastest.
-_ERROR_WEIGHT = 0.3
-_FAST = 3.0
-# Of a multiplicative step at the start and the end of the fit.
-_STEPS = (0.5, 0.03)
-# Shares of what the hardware has cannot be more than about all of it.
-_MOST = {"l2_share": 2.0, "dram_share": 1.0}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One recorded operation: the features of what ran, and how long it took."""
-
-    operation: Operation
-    features: Features
-    seconds: Column
-    weights: Column
 
 
 def main() -> int:
@@ -64,8 +44,8 @@ def main() -> int:
     parser.add_argument("records", type=Path, nargs="*", help="the searches to fit to")
     parser.add_argument("--judge", type=Path, nargs="+", default=[], help="other searches")
     parser.add_argument("--gpu", default="H200", help="where they were recorded")
-    parser.add_argument("--rounds", type=int, default=4000, help="steps tried")
-    parser.add_argument("--hold", type=int, default=0, help="leave out one operation in so many")
+    parser.add_argument("--rounds", type=int, default=120, help="steps of the descent")
+    parser.add_argument("--folds", type=int, default=0, help="judge by so many fits as well")
     parser.add_argument("--write", action="store_true", help="put the fit into cost.json")
     options = parser.parse_args()
     try:
@@ -81,15 +61,17 @@ def fit_and_judge(options: argparse.Namespace) -> int:
     known: Known = dict(coefficients())
     if options.records:
         cases = [case for record in options.records for case in read(record, card)]
-        held = cases[:: options.hold] if options.hold else []
-        fitted = [each for each in cases if each not in held]
-        show("before, fitted", fitted, known, card)
-        known = fit(fitted, known, card, options.rounds)
-        show("after, fitted", fitted, known, card, each=True)
-        if held:
-            show("after, held out", held, known, card, each=True)
+        show("before, fitted", cases, known, card)
+        if options.folds:
+            held = cross_validated(cases, card, options.rounds, options.folds)
+            mean = math.exp(sum(map(math.log, held)) / len(held))
+            print(f"held out, in {options.folds} folds: {mean:.1%}, {min(held):.1%} at worst")
+            for each, case in sorted(zip(held, cases, strict=True), key=lambda pair: pair[0])[:10]:
+                print(f"  {each:6.1%} {case.operation.key}")
+        known = dict(known) | dict(descend(cases, card, options.rounds))
+        show("after, fitted", cases, known, card, each=True)
         if options.write:
-            write(known, options.records, len(fitted))
+            write(known, options.records, len(cases))
     for path in options.judge:
         show(str(path), read(path, card), known, card, each=True)
         strategies(read_recordings(path), known, card)
@@ -104,22 +86,14 @@ def read(path: Path, card: Gpu) -> list[Case]:
         if len(times) > 1:
             kept = features(tuple(times), recording.operation, card)
             seconds = np.array([times[v] for v in kept.variants])
-            weights = (seconds.min() / seconds) ** _FAST
-            found.append(
-                Case(
-                    operation=recording.operation,
-                    features=kept,
-                    seconds=seconds,
-                    weights=weights / weights.sum(),
-                )
-            )
+            found.append(Case(operation=recording.operation, features=kept, seconds=seconds))
     return found
 
 
 def predicted(case: Case, known: Known, card: Gpu) -> Column:
     """Return the model's times of a case's variants."""
     table = tabulate(case.features, card, known)
-    return parts(table, case.operation).total
+    return parts(table, sizes(case.operation)).total
 
 
 def quality(case: Case, known: Known, card: Gpu) -> float:
@@ -127,35 +101,23 @@ def quality(case: Case, known: Known, card: Gpu) -> float:
     return float(case.seconds.min() / case.seconds[int(predicted(case, known, card).argmin())])
 
 
-def loss(cases: Sequence[Case], known: Known, card: Gpu) -> float:
-    """Return what the fit lowers: regret of the choices, and error of the predictions."""
-    total = 0.0
-    for case in cases:
-        times = predicted(case, known, card)
-        regret = math.log(case.seconds[int(times.argmin())] / case.seconds.min())
-        error = np.log(times / case.seconds)
-        total += regret + _ERROR_WEIGHT * math.sqrt(float(case.weights @ error**2))
-    return total / len(cases)
+def cross_validated(cases: Sequence[Case], card: Gpu, rounds: int, folds: int) -> list[float]:
+    """Return the quality of each case's choice, with its sizes left out of the fit."""
+    kinds = sorted({_kind(case) for case in cases})
+    random.Random(0).shuffle(kinds)
+    fold = {kind: index % folds for index, kind in enumerate(kinds)}
+    found = [0.0] * len(cases)
+    for out in range(folds):
+        known = descend([case for case in cases if fold[_kind(case)] != out], card, rounds)
+        for index, case in enumerate(cases):
+            if fold[_kind(case)] == out:
+                found[index] = quality(case, known, card)
+    return found
 
 
-def fit(cases: Sequence[Case], known: Known, card: Gpu, rounds: int) -> Known:
-    """Return coefficients that lower the loss: steps in one at a time, ever smaller."""
-    rng = random.Random(0)
-    names = [f.name for f in fields(Coefficients)]
-    kernels = sorted({v.kernel for case in cases for v in case.features.variants})
-    best, least = dict(known), loss(cases, known, card)
-    for index in range(rounds):
-        size = _STEPS[0] * (_STEPS[1] / _STEPS[0]) ** (index / rounds)
-        kernel, name = rng.choice(kernels), rng.choice(names)
-        value = getattr(best[kernel], name) * math.exp(size * rng.gauss(0, 1))
-        value = min(value, _MOST.get(name, math.inf))
-        tried = best | {kernel: replace(best[kernel], **{name: value})}
-        found = loss(cases, tried, card)
-        if found < least:
-            best, least = tried, found
-        if index % 500 == 0:
-            print(f"{index} of {rounds}: loss {least:.4f}", file=sys.stderr, flush=True)
-    return best
+def _kind(case: Case) -> tuple[int, ...]:
+    o = case.operation
+    return (o.m, o.n, o.k, o.batch)
 
 
 def show(title: str, cases: Sequence[Case], known: Known, card: Gpu, *, each: bool = False) -> None:
@@ -202,15 +164,24 @@ def ordered(recording: Recording, known: Known, card: Gpu) -> Candidates:
     """Return what was recorded as a strategy gets it, ordered by these coefficients."""
     found = features(tuple(recording.times), recording.operation, card)
     table = tabulate(found, card, known)
-    times = dict(zip(found.variants, parts(table, recording.operation).total, strict=True))
+    times = dict(zip(found.variants, parts(table, sizes(recording.operation)).total, strict=True))
     order: list[Variant] = sorted(times, key=lambda v: times[v])
     return Candidates(variants=order, predicted=[float(times[v]) for v in order])
+
+
+_FLAT = (0.0,) * len(SHAPE)
+
+
+def _short(value: float | tuple[float, ...]) -> float | list[float]:
+    if isinstance(value, tuple):
+        return [float(f"{each:.4g}") for each in value]
+    return float(f"{value:.4g}")
 
 
 def write(known: Known, records: Sequence[Path], count: int) -> None:
     """Put the coefficients into cost.json, with four digits."""
     kernels = {
-        kernel: {name: float(f"{value:.4g}") for name, value in asdict(values).items()}
+        kernel: {name: _short(value) for name, value in asdict(values).items() if value != _FLAT}
         for kernel, values in known.items()
     }
     names = " and ".join(record.name for record in records)

@@ -6,9 +6,10 @@
 The record, tuning_<gpu>.json, is what `benchmarks/fit_cost.py` fits the cost model to and what
 tests replay strategies on. The shapes are drawn as those of the suite `unseen` are, with another
 seed, so that the model is judged by shapes that it was not fitted to; `--suite unseen --name
-unseen` records those for that. Kernels are compiled in as many processes as there are cores, in
-the order in which they are needed; each variant is verified before it is timed. Shapes are searched
-until the time is up; started again with the record in --out, it goes on where it stopped.
+unseen` records those for that, and `--drawn 120 --name tuning_drawn` more to fit to. Kernels are
+compiled in as many processes as there are cores, in the order in which they are needed; each
+variant is verified before it is timed. Shapes are searched until the time is up; started again with
+the record in --out, it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from tilewright.tuning.store import Store
 from tilewright.tuning.strategies import exhaustive
 
 DRAWN = 24
-SEED = 7
+SEED, MORE_SEED = 7, 8
 # As the suite `unseen`: log-uniform sizes, and not more multiply-adds than a few milliseconds.
 RANGES = ((1, 8192), (1, 8192), (1, 65536))
 MOST = 2**35
@@ -77,6 +78,9 @@ def main() -> int:
     parser.add_argument("--suite", nargs="+", default=[], help="suites instead of the own shapes")
     parser.add_argument(
         "--shapes", nargs="+", default=[], help="m,n,k or m,n,k,batch, and :nt, instead"
+    )
+    parser.add_argument(
+        "--drawn", type=int, default=0, help="so many more drawn shapes, instead of the own ones"
     )
     parser.add_argument("--layout", default="nn", help="of --shapes that name none")
     parser.add_argument("--measure-s", type=float, default=0.01, help="device time a variant")
@@ -137,16 +141,18 @@ def wanted(options: argparse.Namespace) -> list[Operation]:
             case([int(size) for size in sizes.split(",")], layout or options.layout)
             for sizes, _, layout in named
         ]
+    elif options.drawn:
+        cases = [case(shape, layout) for shape, layout in drawn(options.drawn, MORE_SEED)]
     else:
-        cases = [case(shape, layout) for shape, layout in (*FIXED, *drawn())]
+        cases = [case(shape, layout) for shape, layout in (*FIXED, *drawn(DRAWN, SEED))]
     return list(dict.fromkeys(each.operation for each in cases))
 
 
-def drawn() -> list[tuple[tuple[int, ...], str]]:
-    """Return the drawn shapes with their layouts; every second one of multiples of 16."""
-    rng = random.Random(SEED)
+def drawn(count: int, seed: int) -> list[tuple[tuple[int, ...], str]]:
+    """Return drawn shapes with their layouts; every second one of multiples of 16."""
+    rng = random.Random(seed)
     found: list[tuple[tuple[int, ...], str]] = []
-    while len(found) < DRAWN:
+    while len(found) < count:
         shape = [round(math.exp(rng.uniform(math.log(a), math.log(b)))) for a, b in RANGES]
         if len(found) % 2:
             shape = [16 * math.ceil(size / 16) for size in shape]

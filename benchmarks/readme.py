@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import call_tables
 import fit_cost
 import numpy as np
 import study_tables
@@ -381,6 +382,7 @@ TABLES: Mapping[str, Table] = {
     "ladder": emulated_ladder,
     "h200": h200_ladder,
     "bench": bench_suites,
+    "calls": call_tables.host_calls,
     "emulator": emulator_rates,
     "transposes": transposes,
 }

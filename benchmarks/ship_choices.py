@@ -15,7 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewright.errors import TilewrightError
-from tilewright.gpus import gpu
+from tilewright.gpus import Gpu, gpu
+from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.records import write_json
 from tilewright.tuning.choice import SHIPPED
 from tilewright.tuning.cost import predict
@@ -44,6 +47,11 @@ def main() -> int:
     return 0
 
 
+def accurate(operation: Operation, variant: Variant, card: Gpu) -> bool:
+    """Return whether the kernel still takes the variant for accurate: records are older."""
+    return gemm_kernel(variant.kernel).accurate(operation, variant, card)
+
+
 def content(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, object]:
     """Return what the file holds: `Store`'s export, and which records it is from."""
     return {"schema": SCHEMA, "records": list(names), "trials": [t.to_json() for t in trials]}
@@ -51,12 +59,13 @@ def content(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, object]:
 
 def worth_shipping(recording: Recording) -> Trial | None:
     """Return the fastest trial, None where the model's choice is as fast."""
-    best = fastest(recording.trials).get(recording.operation.key)
+    operation = recording.operation
+    right = [t for t in recording.trials if accurate(operation, t.variant, gpu(t.machine.gpu))]
+    best = fastest(right).get(operation.key)
     if best is None or best.median_s is None:
         return None
-    times = recording.times
-    card = gpu(best.machine.gpu)
-    predicted = predict(recording.operation, list(times), card)
+    times = {t.variant: t.median_s for t in right if t.median_s is not None}
+    predicted = predict(operation, list(times), gpu(best.machine.gpu))
     _, chosen = min(zip(predicted, times, strict=True), key=lambda pair: pair[0])
     gain = times[chosen] / best.median_s - 1
     return replace(best, message="") if gain > max(LEAST_GAIN, best.spread or 0.0) else None

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from counting import banks, memory
 
-from tilewright.emulator.rules import (
-    NOBODY,
-    bypassing_sectors,
-    copy_wavefronts,
-)
+from tilewright.emulator.copy_rules import copy_sectors, copy_wavefronts, is_unread, lasting
+from tilewright.emulator.rules import NOBODY
 from tilewright.emulator.tracing import trace_accesses
 from tilewright.launch import Launch
 from tilewright.toolchain import compile_cuda
@@ -57,8 +54,13 @@ def test_copies_through_l1(
     [
         ("16 * t", "16 * t", 16, 4),
         ("16 * (t ^ 8)", "16 * (t ^ 8)", 16, 4),
-        ("16 * t", "16 * t + 16", 32, 32),  # every lane moves by half a sector
-        ("16 * (t ^ 1)", "16 * t", 32, 32),
+        # Every lane moves by half a sector: requests of halves, four lines of the target that get
+        # some from the same sector, some from the next, and one from the next line.
+        ("16 * t", "16 * t + 16", 32, 12),
+        ("16 * (t ^ 1)", "16 * t", 16, 4),  # halves change places
+        ("16 * (t ^ 2)", "16 * t", 16, 4),  # sectors do, in pairs
+        ("16 * t", "16 * (t & ~1)", 32, 8),  # each first half goes to both halves
+        ("16 * t", "32 * t", 32, 32),
         ("0", "16 * t", 1, 1),  # the last lane's data alone stays
     ],
 )
@@ -121,7 +123,17 @@ def test_the_cache_model_sees_the_source_alone() -> None:
 def test_rules_of_many_rows_at_once() -> None:
     dense, same = 16 * LANES, 0 * LANES
     idle = np.where(LANES < 8, dense, NOBODY)
-    sources, targets = np.stack([dense, same, idle]), np.stack([dense, dense, idle])
-    assert bypassing_sectors(sources, targets).tolist() == [16, 32, 4]
-    assert copy_wavefronts(sources, targets, 16, through_l1=False).tolist() == [4, 32, 1]
-    assert copy_wavefronts(sources, targets, 16, through_l1=True).tolist() == [4, 32, 1]
+    zeros = np.where(LANES < 4, dense, NOBODY)
+    sources, targets = np.stack([dense, same, idle, zeros]), np.stack([dense, dense, idle, idle])
+    sides = sources, targets, 16
+    assert copy_sectors(*sides, through_l1=False).tolist() == [16, 32, 4, 2]
+    assert copy_sectors(*sides, through_l1=True).tolist() == [16, 1, 4, 2]
+    assert copy_wavefronts(*sides, through_l1=False).tolist() == [4, 32, 1, 1]
+    assert copy_wavefronts(*sides, through_l1=True).tolist() == [4, 32, 1, 1]
+    assert is_unread(*sides, through_l1=False).tolist() == [False, False, False, True]
+    assert not is_unread(*sides, through_l1=True).any()
+
+
+def test_of_lanes_with_one_target_the_last_stays() -> None:
+    pairs = (LANES // np.uint64(2))[None]
+    assert lasting(pairs).tolist() == [[t // 2 if t % 2 else int(NOBODY) for t in range(32)]]

@@ -43,8 +43,8 @@ def test_blocks_that_stay_fill_the_sms_that_they_are_launched_for() -> None:
 
 
 def test_few_warps_are_slower_than_those_of_the_rung() -> None:
-    # 02 has one load a multiply-add: half of its warps cannot cover the latency that all do.
-    curve = occupancy_curve(rung("02"), Problem(m=4096, n=4096, k=1024), card())
+    # Two warps an SM, of the eighteen blocks that fit: at most one of four schedulers' worth each.
+    curve = occupancy_curve(rung("volkov_2008"), Problem(m=4096, n=4096, k=1024), card())
     done = measured(curve, budget=QUICK)
     rates = [point.measured_gflops or 0.0 for point in done.ran]
-    assert rates[0] < 0.95 * rates[-1]
+    assert rates[0] < 0.25 * max(rates)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tilewright.emulator import rules
+from tilewright.emulator import copy_rules, rules
 from tilewright.layouts.banks import (
     copy_sectors,
     copy_wavefronts,
@@ -51,12 +51,10 @@ def test_copies_count_as_the_emulators_do(size: int) -> None:
     for targets in (apart, beside, beside + sources[:, :1] % 128):
         ours = copy_wavefronts(sources, targets, size), copy_sectors(sources, targets, size)
         theirs = [rows.astype(np.uint64) for rows in (sources, targets)]
-        through_l1 = size < 16
-        assert np.array_equal(ours[0], rules.copy_wavefronts(*theirs, size, through_l1=through_l1))
-        if through_l1:
-            assert np.array_equal(ours[1], rules.sectors(theirs[0], size))
-        else:
-            assert np.array_equal(ours[1], rules.bypassing_sectors(*theirs))
+        for mine, rule in zip(
+            ours, (copy_rules.copy_wavefronts, copy_rules.copy_sectors), strict=True
+        ):
+            assert np.array_equal(mine, rule(*theirs, size, through_l1=size < 16))
 
 
 def test_ldmatrix_counts_as_a_store_of_sixteen_bytes() -> None:

@@ -75,18 +75,47 @@ def test_the_counters_of_a_copy_have_the_profilers_names() -> None:
     ("given", "passes"),
     [
         ({"way": "cg", "size": 16, "to": "16 * (t % 32)", "start": "16 * t"}, 4 * 30),
+        ({"way": "cg", "size": 16, "to": "16 * (t % 32 ^ 7)", "start": "16 * t"}, 4 * 30),
         ({"valid": "t % 2 ? 0 : 4"}, 30),
         ({"to": "8 * t", "start": "8 * t"}, 2 * 30),
     ],
 )
-def test_what_no_reading_is_like_is_derived(given: dict[str, object], passes: int) -> None:
+def test_what_was_read_is_exact(given: dict[str, object], passes: int) -> None:
     found = profile(**given)
     beside = the_copy(found).beside
     assert beside is not None
     assert beside.wavefronts == passes
-    assert found.provenance == {"executed": "exact", "global": "derived", "shared": "derived"}
+    assert found.provenance == {"executed": "exact", "global": "exact", "shared": "exact"}
+    assert found.gaps == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "passes"),
+    [
+        # Zeros alone take passes: a quarter of the warp each.
+        (
+            {
+                "way": "cg",
+                "size": 16,
+                "to": "16 * (t % 32)",
+                "start": "16 * t",
+                "valid": "t % 2 ? 0 : 16",
+            },
+            4 * 30,
+        ),
+        ({"to": "8 * t", "valid": "t % 2 ? 0 : 4"}, 2 * 30),
+        ({"to": "8 * t", "start": "16 * t"}, 4 * 30),
+    ],
+)
+def test_what_no_reading_settles_is_derived(given: dict[str, object], passes: int) -> None:
+    """Which sectors and lines are read is settled all the same."""
+    found = profile(**given)
+    beside = the_copy(found).beside
+    assert beside is not None
+    assert beside.wavefronts == passes
+    assert found.provenance == {"executed": "exact", "global": "exact", "shared": "derived"}
     (gap,) = found.gaps
-    assert gap.startswith("cp.async around L1, filled with zeros, or with bank conflicts")
+    assert gap.startswith("cp.async around L1 filled with zeros, or through it with different")
 
 
 def test_the_simulated_sm_takes_the_longer_side() -> None:

@@ -1,38 +1,14 @@
 """The cases of cp.async: the emulator counts what their addresses say, by the rules."""
 
-import numpy as np
 import pytest
+from copy_sides import sides
 from counter_cases.copies import copy_cases
 from counter_cases.micro import REPEATS, Micro, async_cases
 
 from tilewright.emulator import run as emulate
-from tilewright.emulator.rules import (
-    NOBODY,
-    bypassing_sectors,
-    copy_wavefronts,
-    sectors,
-)
+from tilewright.emulator.copy_rules import copy_sectors, copy_wavefronts
+from tilewright.emulator.rules import NOBODY
 from tilewright.toolchain import disassemble
-
-LANES = np.arange(32)
-TARGETS = {"TRANSPOSED": LANES % 4 * 8 + LANES // 4, "REVERSED": 31 - LANES, "DENSE": LANES}
-
-
-def sides(case: Micro) -> tuple[np.ndarray, np.ndarray, int, bool]:
-    """Source and target of each lane, bytes a lane, and whether they go through L1."""
-    size, through_l1, *rest = case.kernel.partition("<")[2].removesuffix(">").split(",")
-    width = int(size)
-    placed = np.array(case.offsets())
-    if case.file == "async.cu":
-        to, start = (placed, LANES * width) if rest == ["true"] else (LANES * width, placed)
-    else:
-        start = placed
-        to = placed - case.start if rest[0] == "PLACED" else TARGETS[rest[0]] * width
-    active = case.mask >> LANES & 1 == 1
-    reads = active & {"NONE": True, "ODD": LANES % 2 == 0, "ALL": False}.get(rest[-1], True)
-    row = lambda at, on: np.where(on, at.astype(np.uint64), NOBODY)[None]  # noqa: E731
-    return row(start, reads), row(to, active), width, through_l1 == "true"
-
 
 # Kernels take long to build, and widths differ in little: the last case of each family of two.
 FEW = {
@@ -50,8 +26,8 @@ def test_copies_are_counted_by_their_addresses(case: Micro) -> None:
     reads = bool((sources != NOBODY).any())
     assert counters.global_load_requests == REPEATS * reads
     assert counters.shared_store_requests == REPEATS
-    touched = sectors(sources, size) if through_l1 else bypassing_sectors(sources, targets)
-    assert counters.global_load_sectors == REPEATS * reads * int(touched[0])
+    touched = copy_sectors(sources, targets, size, through_l1=through_l1)
+    assert counters.global_load_sectors == REPEATS * int(touched[0])
     passes = copy_wavefronts(sources, targets, size, through_l1=through_l1)
     assert counters.shared_store_wavefronts == REPEATS * int(passes[0])
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -283,48 +282,3 @@ def test_the_page_needs_no_network_and_says_where_each_cell_leads(tmp_path: Path
     assert len(page.cells) == 2 * 64
     assert page.cells[64 + 9]["data-says"] == "(1,1) → index 8 → banks 0 to 3"
     assert [n for n, cell in enumerate(page.cells) if cell["tabindex"] == "0"] == [0, 64]
-
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-# Walks the second grid by keys and points at a cell of the first; the results go to the title.
-WALK = """<script>
-const cells = document.querySelectorAll("td"), said = [];
-const framedNow = () => document.querySelectorAll(".same").length;
-const note = () => said.push(readout.textContent + " / " + framedNow());
-cells[64].focus(); note();
-for (const key of ["ArrowDown", "ArrowRight", "End", "ArrowRight", "ArrowUp", "Home"]) {
-  document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
-  note();
-}
-cells[2].dispatchEvent(new MouseEvent("mouseover", {bubbles: true})); note();
-cells[2].closest("table").dispatchEvent(new MouseEvent("mouseleave")); note();
-document.activeElement.blur(); note();
-document.title = JSON.stringify(said);
-</script>"""
-
-
-@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
-def test_keys_and_pointer_show_coordinate_index_and_bank(tmp_path: Path) -> None:
-    target = tmp_path / "a.html"
-    succeed(*SWIZZLED, "--html", str(target))
-    text = target.read_text(encoding="utf-8").replace("</body>", WALK + "</body>")
-    target.write_text(text, encoding="utf-8")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:  # its pages have the focus, whatever else is open
-        browser = p.chromium.launch(executable_path=str(BROWSER), args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(target.as_uri())
-        title = page.title()
-        browser.close()
-    assert json.loads(title) == [
-        "(0,0) → index 0 → banks 0 to 3 / 8",
-        "(1,0) → index 9 → banks 4 to 7 / 8",
-        "(1,1) → index 8 → banks 0 to 3 / 8",
-        "(1,7) → index 14 → banks 24 to 27 / 8",
-        "(1,7) → index 14 → banks 24 to 27 / 8",
-        "(0,7) → index 7 → banks 28 to 31 / 8",
-        "(0,0) → index 0 → banks 0 to 3 / 8",
-        "(0,2) → index 2 → banks 8 to 11 / 8",
-        "(0,0) → index 0 → banks 0 to 3 / 8",
-        "coordinate → index → bank / 0",
-    ]

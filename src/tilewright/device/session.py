@@ -63,10 +63,7 @@ class LoadedKernel:
             UnsupportedError: an argument of a width that cannot be passed by value.
         """
         self._check(launch)
-        if launch.shared_bytes + self.shared_bytes > SHARED_BYTES_DEFAULT:
-            # All there is, not just what this launch needs: another launch may be bound already.
-            dynamic = function_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")
-            call("cuFuncSetAttribute", self.function, dynamic, self._most_shared_bytes)
+        self._allow_shared(launch)
         core = load_core()
         config = core.LaunchConfig(
             grid=launch.grid, block=launch.block, shmem_size=launch.shared_bytes
@@ -84,6 +81,7 @@ class LoadedKernel:
 
     def blocks_per_sm(self, launch: Launch) -> int:
         """Return how many blocks of this launch the driver says one SM holds."""
+        self._allow_shared(launch)
         return int(
             call(
                 "cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -92,6 +90,12 @@ class LoadedKernel:
                 launch.shared_bytes,
             )
         )
+
+    def _allow_shared(self, launch: Launch) -> None:
+        if launch.shared_bytes + self.shared_bytes > SHARED_BYTES_DEFAULT:
+            # All there is, not just what this launch needs: another launch may be bound already.
+            dynamic = function_attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")
+            call("cuFuncSetAttribute", self.function, dynamic, self._most_shared_bytes)
 
     @property
     def _most_shared_bytes(self) -> int:

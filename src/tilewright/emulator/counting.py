@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tilewright.accesses import AccessKey, AccessSums, PtxCounts, Width
 from tilewright.accesses import Space as SpaceName
+from tilewright.emulator.copy_rules import is_unread, lasting
 from tilewright.emulator.engine import Progress, build_for, run
 from tilewright.emulator.observers import (
     ATOMICS,
@@ -108,7 +109,7 @@ class WidthCounter(PatternCounter):
     ) -> None:
         super().__init__(body)
         self._widths = widths or {}
-        self.unsure: set[int] = set()  # PTX lines of copies that no reading is like
+        self.unsure: set[int] = set()  # PTX lines of copies whose passes were not read
 
     def where(self, ins: Instruction) -> Space:
         """Return the space that the instruction names."""
@@ -140,14 +141,16 @@ class WidthCounter(PatternCounter):
         ins = self.body[pc]
         size = access_bytes(ins)
         sources, targets = np.split(rows, 2, axis=1)
-        passes = copy_passes(ins, space, rows)
-        if _is_unread(ins, sources, targets):
+        through_l1, passes = "cg" not in ins.flags, copy_passes(ins, space, rows)
+        if is_unread(sources, targets, size, through_l1=through_l1).any():
             self.unsure.add(ins.ptx_line)
+        moved = targets if through_l1 else lasting(targets)
         none, once = np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64)
         if space is Space.SHARED:
-            least = np.minimum(passes, fewest(targets, size, WAVEFRONT_BYTES))
+            least = np.minimum(passes, fewest(moved, size, WAVEFRONT_BYTES))
             return np.stack([once, none, none, passes, least], axis=1)
-        least = np.minimum(passes, fewest(sources, size, SECTOR_BYTES))
+        read = np.where(moved == NOBODY, NOBODY, sources)
+        least = np.minimum(passes, fewest(read, size, SECTOR_BYTES))
         touched = lines(sources, size)
         return np.stack([once, passes, touched, tags_somewhere(sources, size), least], axis=1)
 
@@ -161,15 +164,6 @@ class WidthCounter(PatternCounter):
                 each = AccessSums(**dict(zip(_FIELDS, cost, strict=True)))
                 result[key] = result.get(key, AccessSums()).plus(each)
         return result
-
-
-def _is_unread(ins: Instruction, sources: Addresses, targets: Addresses) -> bool:
-    """Whether a copy goes around L1, fills with zeros, or has conflicts on both sides at once."""
-    if "cg" in ins.flags or ((sources == NOBODY) & (targets != NOBODY)).any():
-        return True
-    size = access_bytes(ins)
-    both = np.minimum(lane_wavefronts(sources, size), lane_wavefronts(targets, size))
-    return bool((both > size // 4).any())
 
 
 def _costs(rows: Addresses, width: Width, space: Space, opcode: str) -> list[Counts]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tilewright.counters import Counters
 from tilewright.emulator import state
+from tilewright.emulator.copy_rules import copy_sectors, copy_wavefronts
 from tilewright.emulator.ops.accesses import access_bytes, is_copy
 from tilewright.emulator.plan import Plan
 from tilewright.emulator.rules import (
@@ -24,8 +25,6 @@ from tilewright.emulator.rules import (
     NOBODY,
     Addresses,
     Counts,
-    bypassing_sectors,
-    copy_wavefronts,
     sectors,
     wavefronts,
 )
@@ -220,9 +219,8 @@ def copy_passes(ins: Instruction, space: Space, rows: Addresses) -> Counts:
     """Sectors, or wavefronts, of one side of cp.async; `rows` are 32 sources, then 32 targets."""
     sources, targets = np.split(rows, 2, axis=1)
     through_l1, size = "cg" not in ins.flags, access_bytes(ins)
-    if space is Space.SHARED:
-        return copy_wavefronts(sources, targets, size, through_l1=through_l1)
-    return sectors(sources, size) if through_l1 else bypassing_sectors(sources, targets)
+    count = copy_wavefronts if space is Space.SHARED else copy_sectors
+    return count(sources, targets, size, through_l1=through_l1)
 
 
 def space_named(ins: Instruction) -> Space:

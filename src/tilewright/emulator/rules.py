@@ -8,9 +8,8 @@ H200 (sm_90), 2026-11-30: 16 accesses of one warp with known addresses a case. C
 those of the record; tests/model/test_access_rules.py holds every rule to every case, and
 docs/counting.md tells the rules in plain words.
 
-Without a rule: cp.async with conflicts on both sides at once, or filled up with zeros, and atomics
-other than additions of 4 bytes (not read); the sectors that cp.async asks the L2 for where it
-bypasses L1; the data wavefronts of global loads that miss.
+cp.async has its rules in `copy_rules.py`. Without a rule: atomics other than additions of 4 bytes
+(not read); the data wavefronts of wide global loads of which some hit and some miss.
 """
 
 from __future__ import annotations
@@ -165,49 +164,12 @@ def lane_wavefronts(rows: Addresses, size: int) -> Counts:
     """Count the passes of accesses that serve one lane a bank: those to one word wait in turn.
 
     Atomics in shared memory (`…_mem_shared_op_atom`, `memory_l1_wavefronts_shared`; the 22 cases
-    atom_shared and red_shared, 4 bytes), and cp.async through L1, by phases as in `wavefronts`:
-    `…_wavefronts_mem_shared` less `…_op_misc` in all 48 cases cp_async*, of that side of the copy
-    whose addresses conflict, the global one too.
+    atom_shared and red_shared, 4 bytes), and both sides of cp.async (`copy_rules.py`), by phases
+    as in `wavefronts`.
     """
     phases = max(size // 4, 1)
     parts = np.split(rows, phases, axis=1)
     return np.asarray(sum(_conflicts(part, phases, shared=False) for part in parts))
-
-
-def copy_wavefronts(
-    sources: Addresses, targets: Addresses, size: int, *, through_l1: bool
-) -> Counts:
-    """Count the passes of cp.async: `memory_l1_wavefronts_shared`.
-
-    Through L1 (`.ca`) lanes wait for each other on the side with more conflicts: in all 48 cases
-    cp_async4, 8 and 16 one side has none. Around L1 (`.cg`) a pass writes to one line what comes
-    from one line, at the same place of both; a lane that moves within its line has a pass of its
-    own, and of lanes with one target the last alone has any. All 16 cases cp_async_cg16.
-    """
-    if through_l1:
-        return np.maximum(lane_wavefronts(sources, size), lane_wavefronts(targets, size))
-    return _moved_pieces(sources, targets, LINE_BYTES)
-
-
-def bypassing_sectors(sources: Addresses, targets: Addresses) -> Counts:
-    """Count the sectors of cp.async around L1 (`.cg`): pieces as of its passes, of 32 bytes.
-
-    Equals `memory_l2_theoretical_sectors_global` in all 16 cases cp_async_cg16.
-    """
-    return _moved_pieces(sources, targets, SECTOR_BYTES)
-
-
-def _moved_pieces(sources: Addresses, targets: Addresses, piece: int) -> Counts:
-    """Count pairs of pieces, source and target, that lanes move to the same place within."""
-    idle = targets == NOBODY
-    sources = np.where(idle | (sources == NOBODY), targets, sources)  # zeros come from nowhere
-    lasting = ~np.triu(targets[:, :, None] == targets[:, None, :], 1).any(axis=2) & ~idle
-    width = np.uint64(piece)
-    stays = lasting & (sources % width == targets % width)
-    together = stays[:, :, None] & stays[:, None, :]
-    for side in (sources // width, targets // width):
-        together &= side[:, :, None] == side[:, None, :]
-    return np.asarray((lasting & ~np.tril(together, -1).any(axis=2)).sum(axis=1))
 
 
 def _phased(rows: Addresses, size: int, phases: int) -> Counts:
@@ -259,9 +221,28 @@ def tag_wavefronts(rows: Addresses, size: int) -> Counts:
     line = np.sort(_touched(rows, size, 7), axis=1)
     fresh = line != _LAST
     fresh[:, 1:] &= line[:, 1:] != line[:, :-1]
-    low, high = (_parity(line & mask) for mask in _SET_MASKS)
-    number = low + 2 * high
+    number = _tag_set(line)
     return np.asarray(np.max([(fresh & (number == n)).sum(axis=1) for n in range(4)], axis=0))
+
+
+def tag_turns(rows: Addresses) -> Iterator[Addresses]:
+    """Yield the rows of an access's passes through the tags, none of whose lanes crosses a line.
+
+    Each pass takes the next line of every set, in the order of their first lanes. An access whose
+    data are yet to come goes through the data as through the tags: the sum of `wavefronts` over
+    its turns is the `l1tex__data_pipe_lsu_wavefronts_mem_lgds` of all cases global_load32; wider
+    loads, and stores, are between that and the count of the whole row.
+    """
+    active = rows != NOBODY
+    line = rows >> np.uint64(7)
+    same = line[:, :, None] == line[:, None, :]
+    first = active & ~np.tril(same, -1).any(axis=2)
+    number = _tag_set(line)
+    of_set = (number[:, :, None] == number[:, None, :]) & first[:, None, :]
+    place = np.tril(of_set, -1).sum(axis=2)  # among the lines of its set
+    turn = np.where(active, np.take_along_axis(place, same.argmax(axis=2), axis=1), -1)
+    for number_of_turn in range(1 + int(turn.max(initial=-1))):
+        yield np.where(turn == number_of_turn, rows, NOBODY)
 
 
 def global_wavefronts(rows: Addresses, size: int, *, placed: bool = False) -> Counts:
@@ -321,6 +302,12 @@ def interleaved(rows: Addresses, size: int) -> tuple[Addresses, int]:
         place = start * np.uint64(LINE_BYTES) + lanes + rows % _WORD
         parts.append(np.where(rows == NOBODY, NOBODY, place))
     return np.concatenate(parts, axis=1), min(size, 4)
+
+
+def _tag_set(line: Addresses) -> Counts:
+    """Return which of the four sets holds the tag of each line."""
+    low, high = (_parity(line & mask) for mask in _SET_MASKS)
+    return low + 2 * high
 
 
 def _parity(numbers: Addresses) -> Counts:

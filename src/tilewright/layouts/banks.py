@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.layouts.memory import BANKS, WORD_BITS
+from tilewright.layouts.moves import sector_moves
 
 Integers: TypeAlias = "npt.NDArray[np.int64]"
 
 LANES = 32
 WORD_BYTES = WORD_BITS // 8
 SECTOR_BYTES = 32
-LINE_BYTES = 128
 AROUND_L1_BYTES = 16  # of a lane of cp.async that bypasses L1, as lib/async.cuh has it do
 
 
@@ -64,13 +64,12 @@ def copy_wavefronts(sources: Integers, targets: Integers, size: int) -> Integers
     """Count the passes of cp.async by what it reads and what it writes: no lanes share a target.
 
     4 and 8 bytes go through L1: lanes wait for each other on the side with more conflicts, for one
-    word too. 16 bytes go around it: a pass has what goes from one line to one line, at one place
-    of both; a lane that moves within its line goes alone.
+    word too. 16 bytes go around it, by sectors (`moves.py`).
 
     Shapes: sources and targets [n, 32] -> [n].
     """
     if size == AROUND_L1_BYTES:
-        return _moved(sources, targets, LINE_BYTES)
+        return _moved(sources, targets)[1]
 
     def fullest(part: Integers) -> Integers:
         words = np.arange(size // WORD_BYTES)
@@ -82,17 +81,14 @@ def copy_wavefronts(sources: Integers, targets: Integers, size: int) -> Integers
 
 
 def copy_sectors(sources: Integers, targets: Integers, size: int) -> Integers:
-    """Count the sectors of cp.async; around L1 as its passes, by 32 bytes. Shapes as above."""
+    """Count the sectors of cp.async. Shapes as above."""
     if size == AROUND_L1_BYTES:
-        return _moved(sources, targets, SECTOR_BYTES)
+        return _moved(sources, targets)[0]
     return sectors(sources, size)
 
 
-def _moved(sources: Integers, targets: Integers, piece: int) -> Integers:
-    """Count pairs of pieces, source and target, between which lanes keep their place."""
-    pairs = sources // piece << LANES | targets // piece
-    alone = -1 - np.arange(LANES)  # equal to no pair
-    return _distinct(np.where(sources % piece == targets % piece, pairs, alone))
+def _moved(sources: Integers, targets: Integers) -> tuple[Integers, Integers]:
+    return sector_moves(sources, targets, np.ones(sources.shape, bool))
 
 
 def least_wavefronts(rows: Integers, size: int, *, load: bool) -> Integers:

@@ -17,8 +17,8 @@ from tilewright.toolchain.sass_flow import SassFlow
 
 _LOCAL = {"LDL": "load", "STL": "store"}
 _UNSURE = (
-    "cp.async around L1, filled with zeros, or with bank conflicts on both sides: its sectors and "
-    "passes follow a rule that no reading of the profiler tests"
+    "cp.async around L1 filled with zeros, or through it with different bank conflicts on both "
+    "sides: its passes follow a rule that no reading of the profiler has settled"
 )
 _SUMS = ("requests", "sectors", "lines", "wavefronts", "ideal")
 
@@ -112,7 +112,7 @@ def _accesses(
         if ins.opcode in _LOCAL and index not in found:
             found[index] = _spill(images, index, ran.blocks[images.flow.block_of[index]])
     if counts.unsure:
-        gaps += [(space, _UNSURE) for space in ("global", "shared")]
+        gaps.append(("shared", _UNSURE))
     return found, beside, gaps
 
 

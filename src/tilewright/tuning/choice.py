@@ -17,7 +17,7 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.tiled import TILED
 from tilewright.settings import read_settings
-from tilewright.tuning.cost import Parts, Table, parts, tabulate
+from tilewright.tuning.cost import Parts, Table, parts, sizes, tabulate
 from tilewright.tuning.features import features
 from tilewright.tuning.space import legal, table
 from tilewright.tuning.store import Store, StoreWarning, fastest, import_trials
@@ -75,7 +75,7 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
     """Return in lines what was chosen for a product and why, with the model's view of it."""
     choice = choose(operation, gpu)
     columns = table(operation, gpu)
-    found = parts(columns, operation)
+    found = parts(columns, sizes(operation))
     total = found.total
     lines = [
         f"{operation.key} on {gpu.name}: {choice.variant}",
@@ -89,7 +89,7 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
         i = rows[variant]
         lines.append(
             f"{'this' if variant == choice.variant else 'next'}: modelled {1e6 * total[i]:.4g} µs: "
-            f"the longest of SMs {1e6 * found.busy[i]:.4g}, L2 {1e6 * found.l2[i]:.4g} and DRAM "
+            f"SMs {1e6 * found.busy[i]:.4g}, L2 {1e6 * found.l2[i]:.4g} and DRAM "
             f"{1e6 * found.dram[i]:.4g}, adding parts of k {1e6 * found.adding[i]:.4g}, launch "
             f"{1e6 * found.launch[i]:.4g}: {variant}"
         )
@@ -106,7 +106,7 @@ def _measured(operation: Operation, gpu: Gpu) -> Choice | None:
 
 def _modelled(operation: Operation, gpu: Gpu) -> Choice:
     columns = table(operation, gpu)
-    found = parts(columns, operation)
+    found = parts(columns, sizes(operation))
     total = found.total
     while total.size:
         i = int(total.argmin())
@@ -131,7 +131,7 @@ def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:
     if not whole:
         raise UnsupportedError(f"{operation.key}: no tile of tiled can compute it on {gpu.name}")
     kept = features(tuple(whole), operation, gpu)
-    total = parts(tabulate(kept, gpu), operation).total
+    total = parts(tabulate(kept, gpu), sizes(operation)).total
     i = int(total.argmin())
     seconds = float(total[i])
     reason = f"predicted {1e6 * seconds:.4g} µs, the fastest of those that never cut k"

@@ -1,13 +1,16 @@
 """How long a variant should take: a small analytic model, for choosing where nothing was measured.
 
-A launch is waves of blocks. A block waits for its first tile, then makes its steps along k; an SM's
-blocks share its arithmetic, its shared memory and its copies, whose cycles add up, but no step is
-shorter than the latency of a copy over the stages that are under way. The last wave has fewer
-blocks, unless workers share the last tiles evenly: then its waves need not be whole. Whatever the
-SMs do, the L2 and the DRAM must deliver. Parts of k are written, waited for and added by one block
-a tile.
+A launch is waves of blocks. A block waits for its first tile, then makes its steps along k. A step
+takes what the SM's blocks together need of it, whose cycles add up, and no less than one block
+alone: its warps' own instructions one after the other and its waits, or the latency of a copy over
+the steps that are under way. The last wave has fewer blocks, unless workers share the last tiles
+evenly: then its waves need not be whole. Whatever the SMs do, the L2 and the DRAM must deliver.
+Parts of k are written, waited for and added by one block a tile, in groups where they are many.
 
-All tiles of a kind of product are columns of one table, so that a choice is some forty numpy
+Where the longest of several things counts, a root of the sum of their powers does, since those that
+take as long hinder one another: the fourth in a step, the second of SMs, L2 and DRAM.
+
+All tiles of a kind of product are columns of one table, so that a choice is some sixty numpy
 operations on a few hundred numbers. The coefficients are those of `cost.json`, which says what they
 were fitted to (`benchmarks/fit_cost.py`).
 """
@@ -16,52 +19,80 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.candidates import WAVES
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.registry import gemm_kernel
+from tilewright.kernels.sharing import FLAT_PARTS
 from tilewright.kernels.tiles import FLOAT_BYTES
-from tilewright.tuning.features import Column, Features, features
+from tilewright.tuning.features import SHAPE, Column, Features, features
 
 FILE = Path(__file__).with_name("cost.json")
-SCHEMA = 1
+SCHEMA = 2
 
 # Of the L2, to each SM. Source: benchmarks/h200_calibration.py, stream-ldg*-l2: 30 to 36 by width.
 _L2_BYTES_PER_CYCLE = 34.0
+
+
+def _exchanges(most: int) -> Column:
+    """Return of so many parts of a tile: how often blocks wait for others, and parts read last."""
+    waits, read = np.zeros(most + 1), np.zeros(most + 1)
+    for parts in range(2, most + 1):
+        group = parts if parts <= FLAT_PARTS else math.isqrt(parts - 1) + 1
+        waits[parts] = 1 if parts <= FLAT_PARTS else 2
+        read[parts] = group + (0 if parts <= FLAT_PARTS else -(-parts // group))
+    return np.stack([waits, read])
+
+
+_EXCHANGES = _exchanges(4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficients:
     """What a kernel costs, in units of what the hardware must do at least.
 
-    Units: cycles at the boost clock, a block; seconds for `launch_s`. `fma` multiplies the cycles
-    of the multiply-adds, `shared` those of the fragments' loads, `copy` those of the copies; `step`
-    is added for each step along k (its barrier and addresses). `fill_cycles` pass before the first
-    step, `latency_cycles` from a copy's issue to its use, `depth_cycles` at least for each of k
-    that a thread takes. `bytes_per_cycle` is how fast an SM writes results and reads parts of k,
-    `sync_cycles` what waiting for the last part costs. `l2_share` and `dram_share` are of 34 bytes
-    a cycle and SM, and of the datasheet's bandwidth.
+    Units: cycles at the boost clock; seconds for `launch_s`. `fma` multiplies the cycles of the
+    multiply-adds, `shared` those of the fragments' loads; `single` and `quad` are cycles an
+    instruction that copies, `line` cycles a line that is asked for; `step` is added for each step
+    along k (its barrier and addresses). Of a block alone: `alone` multiplies what its step takes of
+    one scheduler, `depth_cycles` pass more for each of k that a thread takes, `barrier_cycles`
+    for each step, `fill_cycles` before the first, `latency_cycles` from a copy's issue to its use.
+    `fold` multiplies what adding a block's sums takes, `bytes_per_cycle` is how fast an SM writes
+    results, `read_per_cycle` how fast a block reads parts of k, `sync_cycles` what waiting for the
+    last part costs. `l2_share` and `dram_share` are of 34 bytes a cycle and SM, and of the
+    datasheet's bandwidth. `rest` and `fill` say by how much, in logarithms, what a step takes
+    beside its multiply-adds, and its fill, are longer for each doubling of what SHAPE names.
     """
 
     launch_s: float
     fma: float
     shared: float
-    copy: float
+    single: float
+    quad: float
+    line: float
     step: float
+    alone: float
+    depth_cycles: float
+    barrier_cycles: float
     fill_cycles: float
     latency_cycles: float
-    depth_cycles: float
+    fold: float
     bytes_per_cycle: float
+    read_per_cycle: float
     sync_cycles: float
     l2_share: float
     dram_share: float
+    rest: tuple[float, ...] = (0.0,) * len(SHAPE)
+    fill: tuple[float, ...] = (0.0,) * len(SHAPE)
 
 
 @functools.cache
@@ -74,7 +105,12 @@ def read_coefficients(data: Mapping[str, Any]) -> Mapping[str, Coefficients]:
     """Return the coefficients of a file's content."""
     if data["schema"] != SCHEMA:
         raise ValueError(f"{FILE.name} has schema {data['schema']}, this code reads {SCHEMA}")
-    return {name: Coefficients(**values) for name, values in data["kernels"].items()}
+    return {name: _coefficients(values) for name, values in data["kernels"].items()}
+
+
+def _coefficients(values: Mapping[str, Any]) -> Coefficients:
+    shapes = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Coefficients(**{**values, **shapes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +118,13 @@ class Table:
     """Variants as columns, one number each, all of one length: features, and what they cost.
 
     Where the model is to choose the parts of k, `splits` is None, and every tile stands in the
-    table once for each number of blocks that the GPU is to be filled with: `slots`. Workers fill
-    it once. `grain` is what numbers of waves are multiples of: 1 without workers.
+    table once for each number of blocks that the GPU is to be filled with: `slots`. `shares` says
+    which are workers: their last wave is a part of one like all others, so `step`, `floor` and
+    `output`, which are of last waves, are 0. They write at most `cut` parts, and their tiles have
+    `beside` more than workers. `own` is 1 for others. `one` and `sms` are the same for all.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
-    of k and their steps, and `room`: blocks that the GPU holds.
+    of k and their steps, `room`: blocks that the GPU holds, and `floor`: seconds to the fourth.
     """
 
     variants: tuple[Variant, ...]
@@ -96,21 +134,28 @@ class Table:
     bm: Column
     bn: Column
     bk: Column
+    one: Column
+    sms: Column
     products: Column
     most_splits: Column
     least_steps: Column
+    most_steps: Column
     room: Column
-    grain: Column
-    ends: Column
+    workers: Column
+    cut: Column
+    shares: npt.NDArray[np.bool_]
+    beside: Column
+    own: Column
     launch: Column
     fill: Column
     step: Column
     full_step: Column
-    least_step: Column
+    floor: Column
     output: Column
     full_output: Column
     sync: Column
-    sharing: Column
+    part: Column
+    tile_floats: Column
     l2_byte: Column
     dram_byte: Column
 
@@ -118,12 +163,9 @@ class Table:
 _PER_ROW = tuple(
     f.name for f in fields(Table) if f.name not in ("variants", "sm_count", "splits", "slots")
 )
-# Workers stop anywhere in a tile; a 64th of a wave is fine enough.
-_GRAIN = 1 / 64
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """What the times of variants consist of, in seconds: the longest of three, and the rest."""
 
     splits: Column
@@ -132,50 +174,53 @@ class Parts:
     l2: Column
     dram: Column
     adding: Column
-
-    @property
-    def total(self) -> Column:
-        """The predicted times."""
-        longest = np.maximum(np.maximum(self.busy, self.l2), self.dram)
-        total: Column = longest + self.adding + self.launch
-        return total
+    total: Column
 
 
 def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None = None) -> Table:
     """Return the table of variants by their features."""
     known = using or coefficients()
-    rows = [known.get(v.kernel) or known["tiled"] for v in found.variants]
-    c = {f.name: np.array([getattr(row, f.name) for row in rows]) for f in fields(Coefficients)}
+    c = _columns([v.kernel for v in found.variants], known)
     cycle = 1 / gpu.boost_clock_hz
-    step = cycle * (
-        c["fma"] * found.multiply + c["shared"] * found.load + c["copy"] * found.copy + c["step"]
-    )
-    waiting = np.maximum(c["latency_cycles"] / found.ahead, c["depth_cycles"] * found.run)
-    least_step = cycle * waiting
-    output = cycle * found.output_bytes / c["bytes_per_cycle"]
-    fill = cycle * c["fill_cycles"]
+    rest = c["shared"] * found.load + c["single"] * found.single + c["quad"] * found.quad
+    rest += c["line"] * found.lines + c["step"]
+    step = c["fma"] * found.multiply + rest * _shaped(found, c["rest"])
+    alone = c["alone"] * step / found.warps + c["depth_cycles"] * found.run + c["barrier_cycles"]
+    floor = alone**4 + (c["latency_cycles"] / found.ahead) ** 4
+    fill = cycle * c["fill_cycles"] * _shaped(found, c["fill"])
+    output = cycle * (found.output_bytes / c["bytes_per_cycle"] + c["fold"] * found.fold)
+    part = cycle * found.part_bytes / c["read_per_cycle"]
     l2_bytes_per_s = c["l2_share"] * _L2_BYTES_PER_CYCLE * gpu.sm_count * gpu.boost_clock_hz
+    ends = np.where(found.workers > 0, 0.0, 1.0)
     columns = {
         "bm": found.bm,
         "bn": found.bn,
         "bk": found.bk,
+        "one": np.ones(len(found.variants)),
+        "sms": np.full(len(found.variants), float(gpu.sm_count)),
         "products": found.products,
         "most_splits": found.most_splits,
         "least_steps": found.least_steps,
+        "most_steps": found.most_steps,
         "room": np.where(found.workers > 0, found.workers, found.resident * gpu.sm_count),
-        "grain": np.where(found.workers > 0, _GRAIN, 1.0),
-        # The last wave of workers is a part of a wave like all others.
-        "ends": np.where(found.workers > 0, 0.0, 1.0),
+        "workers": found.workers,
+        # Each worker begins and ends within a tile.
+        "cut": 2 * found.workers,
+        "shares": found.workers > 0,
+        "own": ends,
+        "beside": np.where(found.workers > 0, 2.0 - 1e-9, 0.0),  # rounds up, and adds one
         "launch": c["launch_s"],
         "fill": fill,
-        "step": step,
-        "full_step": np.maximum(found.resident * step, least_step),
-        "least_step": least_step,
-        "output": output,
+        "step": cycle * step * ends,
+        "full_step": cycle * ((found.resident * step) ** 4 + floor) ** 0.25,
+        "floor": cycle**4 * floor * ends,
+        "output": output * ends,
         # The next block waits for its first tile while the others on its SM compute.
         "full_output": found.resident * output + fill / found.resident,
         "sync": cycle * c["sync_cycles"],
-        "sharing": np.where(found.workers > 0, cycle * c["sync_cycles"] + 2 * output, 0.0),
+        "part": part,
+        # What parts of k write and read again.
+        "tile_floats": 2 * found.output_bytes / FLOAT_BYTES,
         "l2_byte": FLOAT_BYTES / l2_bytes_per_s,
         "dram_byte": 1 / (c["dram_share"] * gpu.dram_bytes_per_s),
     }
@@ -183,55 +228,110 @@ def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None
         variants=found.variants,
         sm_count=gpu.sm_count,
         splits=np.array([float(v.splits) for v in found.variants]),
-        slots=found.workers,
+        slots=np.zeros(len(found.variants)),
         **columns,
     )
 
 
+def _shaped(found: Features, slopes: Column) -> Column:
+    """Return by how much more a tile takes for its shape; `slopes` has a row for each variant."""
+    factors: Column = np.exp((found.shape * slopes.reshape(found.shape.shape)).sum(axis=1))
+    return factors
+
+
+def _columns(kernels: Sequence[str], known: Mapping[str, Coefficients]) -> dict[str, Column]:
+    """Return each coefficient for each row."""
+    names = {name: index for index, name in enumerate(dict.fromkeys(kernels))}
+    of = np.array([names[kernel] for kernel in kernels], int)
+    rows = [known.get(name) or known["tiled"] for name in names]
+    return {
+        f.name: np.array([getattr(row, f.name) for row in rows])[of] if rows else np.empty(0)
+        for f in fields(Coefficients)
+    }
+
+
 def with_free_splits(table: Table) -> Table:
     """Return the table for the model to choose the parts of k in: no variant may cut it."""
-    free = [i for i, v in enumerate(table.variants) if not v.workers]
-    shared = [i for i, v in enumerate(table.variants) if v.workers]
-    rows = np.array(free * (1 + len(WAVES)) + shared)
-    slots = [float(waves * table.sm_count) for waves in (0, *WAVES)]
+    slots = [
+        (i, waves)
+        for i, v in enumerate(table.variants)
+        for waves in (0, *(() if v.workers else gemm_kernel(v.kernel).waves(v.tile)))
+    ]
+    rows = np.array([i for i, _ in slots])
     return replace(
         table,
         variants=tuple(table.variants[i] for i in rows),
         splits=None,
-        slots=np.concatenate([np.repeat(slots, len(free)), table.slots[shared]]),
+        slots=np.array([float(waves * table.sm_count) for _, waves in slots]),
         **{name: getattr(table, name)[rows] for name in _PER_ROW},
     )
 
 
-def parts(table: Table, operation: Operation) -> Parts:
+class Sizes(NamedTuple):
+    """What a time depends on of an operation, or of one a row.
+
+    m, n and k (at least 1), the batch, the floats of B and of A, and the bytes that must be read
+    and written at least once. Arrays without axes: numpy is slower with a number.
+    """
+
+    m: Column
+    n: Column
+    k: Column
+    batch: Column
+    b_floats: Column
+    a_floats: Column
+    bytes: Column
+
+
+def sizes(operation: Operation) -> Sizes:
+    """Return the sizes of an operation."""
+    o = operation
+    floats = float(o.batch * o.k)
+    found = (o.m, o.n, o.k or 1, o.batch, floats * o.n, floats * o.m, _compulsory_bytes(o))
+    return Sizes(*map(np.array, map(float, found)))
+
+
+def parts(table: Table, of: Sizes) -> Parts:
     """Return the parts of every variant's time."""
-    t, o = table, operation
+    t = table
     # Flat columns of one length throughout: numpy is slow at anything else this small.
-    down, across = np.ceil(o.m / t.bm), np.ceil(o.n / t.bn)
-    tiles = np.ceil(down * across * o.batch / t.products)
-    depth = np.ceil(max(o.k, 1) / t.bk)
-    most = np.minimum(np.floor(depth / t.least_steps), t.most_splits)
-    splits = np.maximum(np.minimum(np.floor(t.slots / tiles), most), 1.0)
-    if t.splits is not None:
-        splits = np.maximum(splits, t.splits)
+    down, across = np.ceil(of.m / t.bm), np.ceil(of.n / t.bn)
+    tiles = np.ceil(down * across * of.batch / t.products)
+    depth = np.ceil(of.k / t.bk)
+    splits = np.floor(np.minimum(np.minimum(t.slots / tiles, depth / t.least_steps), t.most_splits))
+    splits = np.maximum(splits, t.one if t.splits is None else t.splits)
     each = np.ceil(depth / splits)
     splits = np.ceil(depth / each)
     blocks = tiles * splits
-    full = (np.ceil(blocks / t.room / t.grain) - 1.0) * t.grain
-    left = np.ceil((blocks - full * t.room) / t.sm_count)
-    last = each * np.maximum(left * t.step, t.least_step) + left * t.output
-    busy = t.fill + full * (each * t.full_step + t.full_output) + last * t.ends
-    floats = down * (o.batch * o.k * o.n) + across * (o.batch * o.k * o.m)
-    adding = (splits > 1.0) * t.sync + (splits - 1.0) * t.output + t.sharing
-    return Parts(
-        splits, t.launch, busy, floats * t.l2_byte, t.dram_byte * _compulsory_bytes(o), adding
-    )
+    waves = blocks / t.room
+    full = np.where(t.shares, waves, np.ceil(waves) - t.one)
+    left = np.ceil((blocks - full * t.room) / t.sms)
+    last = each * _root4(np.square(left * t.step), t.floor) + left * t.output
+    busy = t.fill + full * (each * t.full_step + t.full_output) + last
+    cut = np.maximum(blocks - tiles, t.cut)  # parts that are written, and read by another block
+    floats = down * of.b_floats + across * of.a_floats + cut * t.tile_floats
+    l2, dram = floats * t.l2_byte, t.dram_byte * of.bytes
+    # Workers cut a shared tile anywhere, so it has one part more.
+    met = np.maximum(splits, t.workers / tiles + t.beside).astype(np.intp)
+    waits, read = _EXCHANGES.take(met, axis=1, mode="clip")
+    adding = t.sync * waits + t.part * read
+    total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + adding + t.launch
+    if t.splits is None:  # what is asked about is told, what is chosen has short sums
+        longest = each * np.minimum(waves + t.own, t.one)  # workers have a part of a tile
+        total[longest > t.most_steps] = np.inf
+    return Parts(splits, t.launch, busy, l2, dram, adding, total)
+
+
+def _root4(squared: Column, fourth: Column) -> Column:
+    """Return the fourth root of a square's square and a fourth power."""
+    found: Column = np.sqrt(np.sqrt(squared * squared + fourth))
+    return found
 
 
 def predict(operation: Operation, variants: Sequence[Variant], gpu: Gpu) -> list[float]:
     """Return the predicted seconds of variants; infinite where no SM holds a block of it."""
     table = tabulate(features(variants, operation, gpu), gpu)
-    times = dict(zip(table.variants, parts(table, operation).total.tolist(), strict=True))
+    times = dict(zip(table.variants, parts(table, sizes(operation)).total.tolist(), strict=True))
     return [times.get(variant, float("inf")) for variant in variants]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
@@ -13,25 +13,19 @@ import numpy.typing as npt
 from tilewright.errors import LaunchError
 from tilewright.gpus import Gpu, occupancy
 from tilewright.kernels.gemm.candidates import registers
-from tilewright.kernels.gemm.gemv import GEMV
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.kernels.gemm.narrow import Share, share
-from tilewright.kernels.gemm.operation import Access, Operation
+from tilewright.kernels.gemm.narrow import by_rows
+from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
-from tilewright.kernels.gemm.skinny import SKINNY
-from tilewright.kernels.gemm.tiny import TINY
-from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS, Tile
-
-# A 128-bit load of a warp takes two cycles of the shared memory where lanes share addresses in
-# pairs, as they do in a 4 x 8 warp. Source: ncu on an H200, 2026-11-30 (docs/counting.md).
-_WAVEFRONTS = 2
-_LINE_BYTES = 128  # of the L1, which looks up one a cycle
-_LANES_A_CYCLE = 8  # whose 128 bits the shared memory delivers
+from tilewright.kernels.tiles import FLOAT_BYTES, WARP_THREADS, Tile
+from tilewright.tuning.steps import staged, streamed
 
 Column: TypeAlias = npt.NDArray[np.float64]
 
-# A tile that the others are told apart from, and by how much a doubling of what counts.
-SHAPE = ("outputs", "tall", "warps", "threads", "step", "stages", "block")
+# In what tiles differ beside the work of a step, in doublings from a tile in the middle of them.
+SHAPE = ("outputs", "tall", "occupied", "threads", "step", "stages", "aspect")
+# Where few sums meet, all threads add the parts, and each reads one float of some of them.
+_FEW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +34,11 @@ class Features:
 
     `bm`, `bn` and `bk` are a block's sides and its step along k; `products` of a batch are in a
     block; `resident` blocks are on an SM at a time, `workers` share the last tiles. Of one step of
-    a block: `multiply` and `load` are the cycles that its multiply-adds and the loads of its
-    fragments take of an SM at least, `single` and `quad` the instructions of warps that copy 4 or
-    16 bytes a lane, `lines` the lines of 128 bytes that they touch where threads read B
-    straight into registers, `run` the steps of k that a thread makes one after the other, and
-    `ahead` the tiles that are under way. `warps` are a block's on each of an SM's four schedulers.
-    `fold` is what adding a block's sums takes, in instructions of warps and cycles of the shared
-    memory. `output_bytes` is what a block writes. `shape` has a row for each variant and a column
-    for each of SHAPE: zeros but for tiled, whose tiles are many.
+    a block: `multiply` are the cycles that its multiply-adds take of an SM at least, `run` the
+    steps of k that a thread makes one after the other; the others are those of `Step`. `warps` are
+    a block's on each of the four schedulers. `output_bytes` is what a block writes, `part_bytes`
+    what the last of a tile's blocks reads of each of the others. `shape` has a row for each
+    variant and a column for each of SHAPE.
     """
 
     variants: tuple[Variant, ...]
@@ -57,6 +48,7 @@ class Features:
     products: Column
     most_splits: Column
     least_steps: Column
+    most_steps: Column
     resident: Column
     workers: Column
     warps: Column
@@ -69,7 +61,103 @@ class Features:
     ahead: Column
     fold: Column
     output_bytes: Column
+    part_bytes: Column
     shape: Column
 
 
-_COLUMNS = tuple(f.name for f in fields(Features) if f.name != "variants")
+_COLUMNS = tuple(f.name for f in fields(Features) if f.name not in ("variants", "shape"))
+
+
+def features(variants: Sequence[Variant], operation: Operation, gpu: Gpu) -> Features:
+    """Return the features of variants, for all operations that are read as `operation` is.
+
+    Those whose blocks no SM of the GPU holds are left out.
+    """
+    rows: dict[Variant, dict[str, float]] = {}
+    for variant in variants:
+        try:
+            rows[variant] = _row(variant, operation, gpu)
+        except LaunchError:
+            continue
+    columns = {n: np.array([float(row[n]) for row in rows.values()]) for n in _COLUMNS}
+    shapes = [_shape(variant, row["resident"]) for variant, row in rows.items()]
+    shape = np.array(shapes).reshape(len(rows), len(SHAPE))
+    return Features(variants=tuple(rows), shape=shape, **columns)
+
+
+def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
+    tile, kernel = variant.tile, gemm_kernel(variant.kernel)
+    launch = kernel.launch(operation, variant)
+    resident = occupancy(
+        gpu=gpu,
+        threads=launch.threads,
+        registers=_registers(tile, launch.threads, gpu),
+        dynamic_shared_bytes=launch.shared_bytes,
+    ).active_blocks
+    if resident == 0:
+        raise LaunchError(f"{variant}: an SM of {gpu.name} holds no block of it")
+    # A block without steps along k takes whole products, as many as fit.
+    whole = not tile.bk
+    bm, bn, bk = (operation.m, operation.n, 1) if whole else (tile.bm, tile.bn, tile.bk)
+    products = operation.batch / launch.blocks if whole else 1.0
+    outputs = products * bm * bn
+    if variant.kernel in ("skinny", "gemv"):
+        step = streamed(variant, operation)
+        few = _FEW * outputs <= tile.threads
+    else:
+        step = staged(variant, operation, bm=bm, bn=bn, floats=products * bk)
+        few = False
+    return {
+        "bm": bm,
+        "bn": bn,
+        "bk": bk,
+        "products": products,
+        "most_splits": kernel.most_splits,
+        "least_steps": kernel.least_steps,
+        "most_steps": kernel.most_steps(operation, tile, gpu),
+        "resident": resident,
+        "workers": variant.workers,
+        "warps": max(launch.threads / WARP_THREADS, 1) / gpu.limits.partitions,
+        "multiply": outputs * bk / gpu.limits.fp32_lanes,
+        "load": step.load,
+        "single": step.single,
+        "quad": step.quad,
+        "lines": step.lines,
+        "run": bk / tile.kparts,
+        "ahead": step.ahead,
+        "fold": step.fold,
+        "output_bytes": FLOAT_BYTES * outputs,
+        "part_bytes": 0.0 if few else FLOAT_BYTES * outputs,
+    }
+
+
+def _shape(variant: Variant, resident: float) -> tuple[float, ...]:
+    """Return a tile's place among others, by the names of SHAPE; tiny's are all alike."""
+    tile = variant.tile
+    if variant.kernel == "tiny":
+        return (0.0,) * len(SHAPE)
+    if variant.kernel == "tiled":
+        few, each, step, aspect = tile.tm, tile.tn, tile.bk / 12, tile.bm / tile.bn
+    else:
+        rows = by_rows(tile)
+        few, each = (tile.tm, tile.tn) if rows else (tile.tn, tile.tm)
+        step, aspect = tile.bk / 64, 1.0
+    doublings = (
+        (few * each / 32) ** 0.5,
+        (few / each) ** 0.5,
+        tile.threads * resident / 256,
+        tile.threads / 128,
+        step**0.5,
+        2.0 ** (tile.stages - 3),
+        aspect**0.5,
+    )
+    return tuple(map(math.log2, doublings))
+
+
+def _registers(tile: Tile, threads: int, gpu: Gpu) -> int:
+    """Return about how many registers a thread has: what it is kept to, or what it needs."""
+    if not tile.min_blocks:
+        return min(registers(tile), gpu.limits.max_registers_per_thread)
+    unit = gpu.limits.register_unit // WARP_THREADS
+    kept_to = gpu.limits.registers // (threads * tile.min_blocks) // unit * unit
+    return min(kept_to, gpu.limits.max_registers_per_thread)

@@ -62,4 +62,5 @@ GEMV = GemmKernel(
     workspace=narrow.workspace,
     variants=_variants,
     most_splits=narrow.MOST_SPLITS,
+    waves=narrow.waves,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -67,7 +68,10 @@ class GemmKernel:
 
     `check(operation, variant)` raises TileError where the kernel cannot run so;
     `variants(operation, gpu)` yields the choices worth measuring, all of them legal on the GPU.
-    `most_splits` are the most parts of k, each with at least `least_steps` steps of bk; `shares`
+    `most_splits` are the most parts of k, each with at least `least_steps` steps of bk, and
+    `waves(tile)` how many blocks for each SM a split of k aims at, where it is not left whole;
+    `accurate(operation, variant, gpu)` says whether sums are short enough, which they are where no
+    block adds up more than `most_steps(operation, tile, gpu)` steps one after the other; `shares`
     says whether workers can share the last tiles. `scheduled` that its main loop is worth
     scheduling anew (toolchain/schedule). `access(operation)` is what the code depends on.
     `sums_bytes(operation, variant, gpu)` is the shared memory that a launch needs for sums of
@@ -84,6 +88,9 @@ class GemmKernel:
     variants: Callable[[Operation, Gpu], Iterator[Variant]]
     most_splits: int = 1
     least_steps: int = 1
+    waves: Callable[[Tile], tuple[int, ...]] = lambda tile: ()
+    most_steps: Callable[[Operation, Tile, Gpu], float] = lambda operation, tile, gpu: math.inf
+    accurate: Callable[[Operation, Variant, Gpu], bool] = lambda operation, variant, gpu: True
     shares: bool = False
     scheduled: bool = False
     access: Callable[[Operation], Access] = attrgetter("access")

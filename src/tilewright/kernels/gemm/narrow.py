@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
@@ -130,6 +130,33 @@ def wide(operation: Operation) -> bool:
     return along_k and access.a_vector == access.b_vector == VECTOR_FLOATS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """How a warp reads both operands, as `Shares` of lib/narrow.cuh has it.
+
+    B is the larger one here, A the other. Whether B has its neighbours along the long side, and
+    which of both are read by four floats an instruction.
+    """
+
+    b_along: bool
+    a_quads: bool
+    b_quads: bool
+
+
+def reads(operation: Operation, tile: Tile) -> Reads:
+    """Return how the operands are read."""
+    x, rows = operation.access, by_rows(tile)
+    a_along_k, a_vector = (x.a_along_k, x.a_vector) if rows else (not x.b_along_n, x.b_vector)
+    b_along, b_vector = (x.b_along_n, x.b_vector) if rows else (not x.a_along_k, x.a_vector)
+    each = tile.tn if rows else tile.tm
+    b_columns = b_along and b_vector == VECTOR_FLOATS and each % VECTOR_FLOATS == 0
+    b_depth = not b_along and b_vector == VECTOR_FLOATS
+    a_depth = a_along_k and a_vector == VECTOR_FLOATS
+    return Reads(
+        b_along=b_along, a_quads=a_depth and (b_depth or b_along), b_quads=b_columns or b_depth
+    )
+
+
 def narrow_tile(
     operation: Operation,
     *,
@@ -161,6 +188,11 @@ def narrow_tile(
     return tile
 
 
+def waves(tile: Tile) -> tuple[int, ...]:
+    """Return how many blocks for each SM a split of k aims at: one, or all it has room for."""
+    return tuple(sorted({1, tile.min_blocks}))
+
+
 def with_splits(
     kernel: str, operation: Operation, tile: Tile, gpu: Gpu, shared_bytes: int
 ) -> Iterator[Variant]:
@@ -173,8 +205,8 @@ def with_splits(
     long, short, _ = grid(operation, Variant(kernel=kernel, tile=tile))
     steps = max(1, -(-operation.k // tile.bk))
     found = {1} if steps <= _SHORT else set()
-    for blocks in (gpu.sm_count, gpu.sm_count * tile.min_blocks):
-        splits = max(1, min(MOST_SPLITS, steps, blocks // (long * short)))
+    for wave in waves(tile):
+        splits = max(1, min(MOST_SPLITS, steps, wave * gpu.sm_count // (long * short)))
         found.add(-(-steps // -(-steps // splits)))  # no part is without steps
     for splits in sorted(found):
         variant = Variant(kernel=kernel, tile=tile, splits=splits)

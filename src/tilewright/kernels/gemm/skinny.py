@@ -80,4 +80,5 @@ SKINNY = GemmKernel(
     workspace=narrow.workspace,
     variants=_variants,
     most_splits=narrow.MOST_SPLITS,
+    waves=narrow.waves,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.candidates import (
     LEAST_STEPS,
     MOST_SPLITS,
+    WAVES,
     tiled_tiles,
     useful_splits,
     useful_workers,
@@ -189,8 +191,14 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
 
 def _is_accurate(operation: Operation, variant: Variant, gpu: Gpu) -> bool:
     """Return whether no sum is longer than a stretch, where the GPU has tiles that see to it."""
-    short = _longest(operation, variant) * variant.tile.bk <= STRETCH
-    return short or not _cuts_sums(gpu) or _keeps_sums(operation, variant.tile, gpu)
+    return _longest(operation, variant) <= _most_steps(operation, variant.tile, gpu)
+
+
+def _most_steps(operation: Operation, tile: Tile, gpu: Gpu) -> float:
+    """Return how many steps of k a block may add up, for sums as accurate as the GPU has them."""
+    if not _cuts_sums(gpu) or _keeps_sums(operation, tile, gpu):
+        return math.inf
+    return STRETCH // tile.bk
 
 
 def _is_legal(operation: Operation, variant: Variant) -> bool:
@@ -223,6 +231,9 @@ TILED = GemmKernel(
     variants=_variants,
     most_splits=MOST_SPLITS,
     least_steps=LEAST_STEPS,
+    waves=lambda tile: WAVES,
+    most_steps=_most_steps,
+    accurate=_is_accurate,
     shares=True,
     scheduled=True,
     sums_bytes=_sums_bytes,
