@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from counter_cases.copies import copy_cases
+from counter_cases.copies import copy_cases, further_cases
 from counter_cases.micro import Micro, micro_batches
 from counter_cases.programs import ExampleCase, RungCase, example_cases, rung_batches
 
@@ -40,6 +40,7 @@ def batches() -> dict[str, list[Case]]:
     """Return all cases in the order in which they are measured, by batch: one profiler run each."""
     found: dict[str, list[Case]] = {name: list(cases) for name, cases in micro_batches().items()}
     found["micro_copies"] = list(copy_cases())
+    found["micro_further_copies"] = list(further_cases())
     found |= {name: list(cases) for name, cases in rung_batches()}
     found["examples"] = list(example_cases())
     large = [name for name in found if name.startswith("large_")]

@@ -8,7 +8,14 @@ from counter_cases.micro import Micro
 from tilewright.emulator.rules import NOBODY
 
 LANES = np.arange(32)
-TARGETS = {"TRANSPOSED": LANES % 4 * 8 + LANES // 4, "REVERSED": 31 - LANES, "DENSE": LANES}
+TARGETS = {
+    "TRANSPOSED": LANES % 4 * 8 + LANES // 4,
+    "REVERSED": 31 - LANES,
+    "DENSE": LANES,
+    "STRIDED": 2 * LANES,
+}
+READING = {"NONE": LANES >= 0, "ODD": LANES % 2 == 0, "ALL": LANES < 0}
+READING |= {"LOW": LANES >= 16, "LAST": LANES < 31}
 
 
 class Sides(NamedTuple):
@@ -30,6 +37,6 @@ def sides(case: Micro) -> Sides:
         start = placed
         to = placed - case.start if rest[0] == "PLACED" else TARGETS[rest[0]] * width
     active = case.mask >> LANES & 1 == 1
-    reads = active & {"NONE": True, "ODD": LANES % 2 == 0, "ALL": False}.get(rest[-1], True)
+    reads = active & READING.get(rest[-1], True)
     row = lambda at, on: np.where(on, at.astype(np.uint64), NOBODY)[None]  # noqa: E731
     return Sides(row(start, reads), row(to, active), width, through_l1 == "true")

@@ -2,7 +2,7 @@
 
 import pytest
 from copy_sides import sides
-from counter_cases.copies import copy_cases
+from counter_cases.copies import copy_cases, further_cases
 from counter_cases.micro import REPEATS, Micro, async_cases
 
 from tilewright.emulator import run as emulate
@@ -13,7 +13,7 @@ from tilewright.toolchain import disassemble
 # Kernels take long to build, and widths differ in little: the last case of each family of two.
 FEW = {
     case.name.split("/")[0]: case
-    for case in (*async_cases(), *copy_cases())
+    for case in (*async_cases(), *copy_cases(), *further_cases())
     if case.kernel.startswith(("async_copy<4,true", "copy_between<4,", "copy_between<16,false"))
 }
 

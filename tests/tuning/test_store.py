@@ -48,7 +48,11 @@ def test_what_was_added_is_there_for_the_next_process(path: Path) -> None:
         assert found == {VARIANTS[0]: timed, VARIANTS[1]: failed}
         assert store.trials("A100") == []
         assert store.trials("H200", "f32-nn-1x1x1-b1-v11") == []
-    row = sqlite3.connect(path).execute("SELECT median_us, state, date FROM trials").fetchone()
+    row = (
+        sqlite3.connect(path)
+        .execute("SELECT median_us, state, date FROM trials ORDER BY state DESC")
+        .fetchone()
+    )
     assert row == (125.0, "timed", "2026-11-30T10:00:00+00:00")
 
 
