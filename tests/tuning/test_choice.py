@@ -80,7 +80,7 @@ def test_an_unseen_shape_is_chosen_for_in_50_us(m: int | None) -> None:
         began = time.perf_counter()
         choose(operation, H200)
         times.append(time.perf_counter() - began)
-    # 42 to 48 us on an idle core of 2.5 GHz; here other tests may share it.
+    # 48 us on a core of 2.5 GHz of a busy machine; here other tests may share the core.
     assert statistics.quantiles(times, n=10)[0] < 60e-6
     again = []
     for operation in unseen:
