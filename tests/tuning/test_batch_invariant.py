@@ -7,6 +7,7 @@ from tilewright.bench.emulated_gemm import emulate_gemm
 from tilewright.gpus import gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.tiled import TILED
 from tilewright.tuning.choice import choose
 
 H200 = gpu("H200")
@@ -14,8 +15,8 @@ N, K = 72, 203
 ROWS = (3, 50, 200)
 
 
-def chosen(m: int, layout: str) -> Variant:
-    return choose(Operation.plain(m, N, K, layout=layout), H200, batch_invariant=True).variant
+def chosen(m: int, layout: str, k: int = K) -> Variant:
+    return choose(Operation.plain(m, N, k, layout=layout), H200, batch_invariant=True).variant
 
 
 @pytest.mark.parametrize("m", [1, 3, 64, 1000, 30000])
@@ -39,6 +40,13 @@ def test_rows_have_the_same_bits_however_many_they_are() -> None:
         assert np.array_equal(rows.view(np.uint32), found[max(ROWS)][:m].view(np.uint32))
     # float64 rounds the sum before float32 does: rarely, and by one unit, that is another result.
     assert np.abs(found[max(ROWS)] - expected).max() < 1e-5
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+def test_long_sums_are_cut_in_the_same_places_by_all(layout: str) -> None:
+    for m in (1, 3, 64, 200, 1000, 30000):
+        o = Operation.plain(m, N, 5000, layout=layout)
+        assert TILED.sums_bytes(o, chosen(m, layout, 5000), H200) > 0
 
 
 def test_others_may_cut_it() -> None:

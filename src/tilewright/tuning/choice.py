@@ -47,7 +47,7 @@ def choose(operation: Operation, gpu: Gpu, *, batch_invariant: bool = False) -> 
     """Return the variant to compute a product with; the same for the same product, at once.
 
     With `batch_invariant` it is one whose rows have the same bits whatever m is: tiled, with each
-    sum over k in one piece. All of its tiles add in the order of k, so any of them will do.
+    sum over k by one block. All of its tiles add in the same order, so any of them will do.
 
     Raises:
         UnsupportedError: no kernel can compute it on this GPU.
@@ -123,11 +123,9 @@ def _modelled(operation: Operation, gpu: Gpu) -> Choice:
 
 def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:
     """Return the model's choice among those that never cut k."""
-    whole = {
-        replace(variant, splits=1): None
-        for variant in TILED.variants(operation, gpu)
-        if not variant.workers
-    }
+    # Without its parts a tile may have sums too long for it, in another order than the others'.
+    ways = (replace(v, splits=1) for v in TILED.variants(operation, gpu) if not v.workers)
+    whole = dict.fromkeys(v for v in ways if TILED.accurate(operation, v, gpu))
     if not whole:
         raise UnsupportedError(f"{operation.key}: no tile of tiled can compute it on {gpu.name}")
     kept = features(tuple(whole), operation, gpu)
