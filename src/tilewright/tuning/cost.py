@@ -121,7 +121,8 @@ class Table:
     table once for each number of blocks that the GPU is to be filled with: `slots`. `shares` says
     which are workers: their last wave is a part of one like all others, so `step`, `floor` and
     `output`, which are of last waves, are 0. They write at most `cut` parts, and their tiles have
-    `beside` more than workers. `own` is 1 for others. `one` and `sms` are the same for all.
+    `beside` more than workers. `own` is 1 for others. `one` and `sms` are the same for all. No tile
+    has too long a sum where k is at most `shortest`.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
     of k and their steps, `room`: blocks that the GPU holds, and `floor`: seconds to the fourth.
@@ -140,6 +141,7 @@ class Table:
     most_splits: Column
     least_steps: Column
     most_steps: Column
+    shortest: float
     room: Column
     workers: Column
     cut: Column
@@ -161,7 +163,9 @@ class Table:
 
 
 _PER_ROW = tuple(
-    f.name for f in fields(Table) if f.name not in ("variants", "sm_count", "splits", "slots")
+    f.name
+    for f in fields(Table)
+    if f.name not in ("variants", "sm_count", "splits", "slots", "shortest")
 )
 
 
@@ -227,6 +231,7 @@ def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None
     return Table(
         variants=found.variants,
         sm_count=gpu.sm_count,
+        shortest=float((found.most_steps * found.bk).min(initial=np.inf)),
         splits=np.array([float(v.splits) for v in found.variants]),
         slots=np.zeros(len(found.variants)),
         **columns,
@@ -304,7 +309,9 @@ def parts(table: Table, of: Sizes) -> Parts:
     splits = np.ceil(depth / each)
     blocks = tiles * splits
     waves = blocks / t.room
-    full = np.where(t.shares, waves, np.ceil(waves) - t.one)
+    full = np.ceil(waves)
+    full -= t.one
+    np.copyto(full, waves, where=t.shares)
     left = np.ceil((blocks - full * t.room) / t.sms)
     last = each * _root4(np.square(left * t.step), t.floor) + left * t.output
     busy = t.fill + full * (each * t.full_step + t.full_output) + last
@@ -316,7 +323,8 @@ def parts(table: Table, of: Sizes) -> Parts:
     waits, read = _EXCHANGES.take(met, axis=1, mode="clip")
     adding = t.sync * waits + t.part * read
     total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + adding + t.launch
-    if t.splits is None:  # what is asked about is told, what is chosen has short sums
+    # What is asked about is told, what is chosen has short sums.
+    if t.splits is None and of.k > t.shortest:
         longest = each * np.minimum(waves + t.own, t.one)  # workers have a part of a tile
         total[longest > t.most_steps] = np.inf
     return Parts(splits, t.launch, busy, l2, dram, adding, total)

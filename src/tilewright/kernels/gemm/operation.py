@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from tilewright.errors import ProblemError
@@ -45,6 +45,7 @@ class Operation:
 
     Shapes: A [batch, m, k], B [batch, k, n], C and D [batch, m, n], each by its strides. `c` is
     None where beta is 0: C is not read. The columns of D are neighbours in memory, unless n is 1.
+    `access` follows from the others: how A and B may be read.
 
     Raises:
         ProblemError: a size below 1 (k: below 0), or past 2^31 - 1.
@@ -58,6 +59,7 @@ class Operation:
     d: Strides
     c: Strides | None = None
     batch: int = 1
+    access: Access = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, least in (("m", 1), ("n", 1), ("k", 0), ("batch", 1)):
@@ -65,6 +67,15 @@ class Operation:
                 raise ProblemError(
                     f"{name} = {getattr(self, name)}: expected a number from {least} to 2^31 - 1"
                 )
+        a_along_k = self.a.col == 1
+        b_along_n = self.b.row != 1 or (self.b.col == 1 and self.n > 1)
+        access = Access(
+            a_along_k=a_along_k,
+            b_along_n=b_along_n,
+            a_vector=_vector(self.a, self.m, self.k, along_row=a_along_k),
+            b_vector=_vector(self.b, self.k, self.n, along_row=b_along_n),
+        )
+        object.__setattr__(self, "access", access)
 
     @classmethod
     def plain(
@@ -109,18 +120,6 @@ class Operation:
         return a + ("t" if self.b.row == 1 and self.b.col != 1 else "n")
 
     @property
-    def access(self) -> Access:
-        """How A and B may be read."""
-        a_along_k = self.a.col == 1
-        b_along_n = self.b.row != 1 or (self.b.col == 1 and self.n > 1)
-        return Access(
-            a_along_k=a_along_k,
-            b_along_n=b_along_n,
-            a_vector=_vector(self.a, self.m, self.k, along_row=a_along_k),
-            b_vector=_vector(self.b, self.k, self.n, along_row=b_along_n),
-        )
-
-    @property
     def key(self) -> str:
         """What a tuned choice depends on, as one word: `f32-nn-4096x4096x4096-b1-v44`."""
         access = self.access
@@ -129,7 +128,9 @@ class Operation:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values, by field name."""
-        return asdict(self)
+        values = asdict(self)
+        del values["access"]
+        return values
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Operation:
