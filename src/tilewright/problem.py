@@ -55,6 +55,13 @@ class Problem:
         """Bytes of A, B and C as stored, padding of the leading dimensions included."""
         return 4 * (self.m * self.lda + self.k * self.ldb + self.m * self.ldc)
 
+    def too_large(self, more: str = "") -> ProblemError:
+        """Return the refusal of operands that do not fit somewhere; `more` says where."""
+        return ProblemError(
+            f"m = {self.m}, n = {self.n}, k = {self.k}: A, B and C take "
+            f"{self.operand_bytes / 1e9:.3g} GB{more}: choose smaller sizes"
+        )
+
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values, by field name."""
         return asdict(self)

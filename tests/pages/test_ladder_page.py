@@ -78,6 +78,26 @@ def test_what_moved_is_the_counter_that_fell_most(visit: Open, tmp_path: Path) -
     )
     assert by_rung["03_shared_tile"].startswith("Bytes of global memory a multiply-add: 5.5 became")
     assert by_rung["04_register_1d"].startswith("Wavefronts of shared memory")
+    # 25383 GFLOP/s after 25462.
+    assert by_rung["10_persistent"].endswith("here it is no faster than 09_pipelined.")
+
+
+def test_what_warps_wait_for_is_said_in_words(visit: Open, tmp_path: Path) -> None:
+    page = shown(visit, tmp_path, CLIMBS[0])
+    told = page.locator("section[aria-labelledby='01_naive'] .speeds").inner_text()
+    assert "lg_throttle, room in the queue of global memory instructions modelled" in told
+
+
+def test_only_the_kinds_of_speed_that_it_has_are_explained(
+    visit: Open, tmp_path: Path, file: str
+) -> None:
+    told = shown(visit, tmp_path, file).locator("#speeds").inner_text()
+    for kind, found in (
+        ("Measured", [r.measured_gflops for r in records(file)]),
+        ("Modelled", [r.predicted_gflops for r in records(file)]),
+        ("Published", [r.published_gflops for r in records(file)]),
+    ):
+        assert (f" {kind}: " in told) == any(found)
 
 
 def test_the_change_is_folded_and_names_what_is_included(visit: Open, tmp_path: Path) -> None:

@@ -229,3 +229,13 @@ def test_nothing_that_a_kernel_says_ends_the_data(visit: Open, tmp_path: Path) -
     told = json.loads(page.locator(".live-data").inner_text())
     assert told["idea"] == "</script><b>&"
     assert "a tile of <i>6 lives" in text(page, "figcaption")
+
+
+def test_a_wide_list_scrolls_by_keyboard_in_a_narrow_window(visit: Open, tmp_path: Path) -> None:
+    page = shown(visit, tmp_path, "08_warptiled", width=400)
+    frame = page.locator(".tf-scroll").last
+    moment = text(page, ".tf-title")
+    frame.focus()
+    frame.press("ArrowRight")
+    page.wait_for_function("document.querySelectorAll('.tf-scroll')[1].scrollLeft > 0")
+    assert text(page, ".tf-title") == moment

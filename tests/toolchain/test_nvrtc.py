@@ -37,6 +37,11 @@ def refusal(source, kernel="k", error=CompileError, **options):
     return str(raised.value)
 
 
+def test_an_empty_log_leaves_pythons_own_bytes_alone():
+    compiled(TEMPLATE, "plain")  # NVRTC writes the end of a log of nothing: one byte
+    assert list(" ".encode("latin-1")) == [32]
+
+
 class TestNames:
     # The symbols are mangled by hand, by the rules of the Itanium C++ ABI.
     @pytest.mark.parametrize(

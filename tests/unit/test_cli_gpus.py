@@ -59,7 +59,7 @@ def test_help_lists_the_commands_and_each_has_an_example() -> None:
 
 def test_gpus_lists_all_with_their_peak() -> None:
     out = succeed("gpus")
-    rows = {line[2:12].strip(): line.split() for line in out.splitlines()}
+    rows = {line[1:11].strip(): line.split() for line in out.splitlines()}
     assert {g.name for g in GPUS} <= set(rows)
     # 2 x 128 lanes x 84 SMs x 1.8 GHz = 38.7 TFLOP/s; 6 MiB, 48 GiB, 768 GB/s.
     a6000 = ["sm_86", "84", "1800", "38.7", "154.8", "6", "48", "768"]
@@ -73,7 +73,7 @@ def test_gpus_name_gives_every_figure_a_source(g: object) -> None:
     name = next(x.name for x in GPUS if x is g)
     out = succeed("gpus", name)
     for figure in next(x for x in GPUS if x is g).figures():
-        line = next(text for text in out.splitlines() if text.startswith(f"  {figure.name} "))
+        line = next(text for text in out.splitlines() if text.startswith(f" {figure.name} "))
         assert f" {figure.source.grade} " in line
         assert figure.source.text.split()[0] in line
 

@@ -34,4 +34,4 @@ def test_the_table_has_the_busiest_units_and_the_longest_waits() -> None:
         ("", "", "selected", "2.00"),
         ("", "", "barrier", "1.00"),
     )
-    assert table.notes[0].startswith("Modelled: 3.6e+06 cycles at 1800 MHz, 2.5 rounds of 4 blocks")
+    assert table.notes[0].startswith("Modelled: 3,600,000 cycles at 1800 MHz, 2.5 rounds of 4 ")

@@ -27,7 +27,7 @@ from tilewright.bench.timing_model import estimate_launch
 from tilewright.bench.verify import Region, Verification, check, whole
 from tilewright.counters import Counters
 from tilewright.emulator import build_for, run
-from tilewright.errors import ProblemError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, occupancy
 from tilewright.kernels import Rung, Tile
 from tilewright.launch import Argument, Launch
@@ -84,7 +84,7 @@ class EmulatedLadder:
             self._c0: Floats = rng.standard_normal((m, problem.ldc), np.float32)
             self._c = self._c0.copy()
         except MemoryError as error:
-            raise _too_large(problem) from error
+            raise problem.too_large() from error
 
     def measure(
         self, rung: Rung, tile: Tile | None = None, progress: Progress | None = None
@@ -263,14 +263,7 @@ def check_memory(problem: Problem) -> None:
     needed = problem.operand_bytes + (_COPIES_OF_C - 1) * 4 * problem.m * problem.ldc
     free = _free_bytes()
     if free is not None and needed > free:
-        raise _too_large(problem, f"; this machine has {free / 1e9:.3g} GB free")
-
-
-def _too_large(problem: Problem, more: str = "") -> ProblemError:
-    return ProblemError(
-        f"m = {problem.m}, n = {problem.n}, k = {problem.k}: A, B and C take "
-        f"{problem.operand_bytes / 1e9:.3g} GB{more}: choose smaller sizes"
-    )
+        raise problem.too_large(f"; this machine has {free / 1e9:.3g} GB free")
 
 
 def _free_bytes() -> int | None:

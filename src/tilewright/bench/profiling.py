@@ -121,7 +121,11 @@ def _images_and_program(artifact: Artifact, launch: Launch, args: Sequence[Argum
 def rung_launch(
     rung: Rung, problem: Problem, gpu: Gpu, tile: Tile | None = None
 ) -> tuple[Artifact, Launch, tuple[Argument, ...]]:
-    """Return a rung compiled for a GPU, with its launch and operands of zeros."""
+    """Return a rung compiled for a GPU, with its launch and operands of zeros.
+
+    Raises:
+        ProblemError: operands that do not fit in this machine's memory.
+    """
     chosen = tile or rung.tile_for(gpu.name)
     artifact = compile_cuda(
         rung.source,
@@ -134,7 +138,10 @@ def rung_launch(
 
 def _operands(rung: Rung, problem: Problem, tile: Tile) -> tuple[Argument, ...]:
     """Return zeros of the problem's shape: what a rung executes does not depend on values."""
-    a = np.zeros((problem.m, problem.lda), np.float32)
-    b = np.zeros((max(problem.k, 1), problem.ldb), np.float32)
-    c = np.zeros((problem.m, problem.ldc), np.float32)
+    try:
+        a = np.zeros((problem.m, problem.lda), np.float32)
+        b = np.zeros((max(problem.k, 1), problem.ldb), np.float32)
+        c = np.zeros((problem.m, problem.ldc), np.float32)
+    except (MemoryError, ValueError) as error:  # the second for more than can be addressed
+        raise problem.too_large(", more than this machine has free") from error
     return (*rung.arguments(problem, a, b, c), *rung.workspace(problem, tile))

@@ -95,7 +95,10 @@ class BenchRecord:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values, by field name."""
-        return asdict(self) | {"runs": [run.to_json() for run in self.runs]}
+        return asdict(self) | {
+            "operation": self.operation.to_json(),
+            "runs": [run.to_json() for run in self.runs],
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BenchRecord:

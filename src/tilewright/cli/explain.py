@@ -167,6 +167,8 @@ def _spec(
         beside = Path(target).with_suffix(".toml")
         if grid is None and block is None and not arg and beside.is_file():
             raise LaunchError(f"say how to launch {target}: {beside} is beside it, so --launch it")
+        if (grid is None or block is None) and not Path(target).is_file():
+            raise LaunchError(f"no such source file: {target}")
         return launch_from_flags(target, grid=grid, block=block, args=arg or (), rest=flags)
     _refuse({"grid": grid, "block": block, "arg": arg}, f"{launch} says how to launch")
     rest = {"source": target, "kernel": flags["kernel"], "gpu": flags["gpu"]}

@@ -172,6 +172,7 @@ def print_table(
     table = Table(
         box=SIMPLE_HEAD,
         collapse_padding=True,
+        pad_edge=False,
         title=title,
         title_justify="left",
         title_style="bold",

@@ -36,7 +36,7 @@ def occupancy(
     json: JsonOption = None,
     html: HtmlOption = None,
 ) -> None:
-    """Show how fast a rung is by its occupancy, where that stops to matter, and why.
+    """Show how fast a rung is by its occupancy, where that stops mattering, and why.
 
     Its occupancy is forced down with shared memory that nobody uses, and up with fewer registers.
     The time model says how fast each point is, for an H200 or --gpu; a GPU measures them too.

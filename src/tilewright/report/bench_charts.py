@@ -37,6 +37,7 @@ _STEPS = (
     tuple(1 + n / 50 for n in range(50)), tuple(1 + n / 200 for n in range(200)),
 )  # fmt: skip
 _FEWEST_TICKS = 4
+_NEAR = 0.05  # of an axis: nearer ticks would run into one another
 
 Key = tuple[str, str]  # suite and case
 
@@ -299,6 +300,16 @@ def _logarithmic(panels: Sequence[Any]) -> None:
             ticks = [tick for tick in ticks if least <= tick <= most]
             if len(ticks) >= _FEWEST_TICKS:
                 break
+        ticks = _apart(ticks, (most / least) ** _NEAR)
         axes.set_xticks(ticks, [f"{tick:.4g}" for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_xlim(least, most)
+
+
+def _apart(ticks: Sequence[float], ratio: float) -> list[float]:
+    """Leave ticks out, so that neighbours are `ratio` apart: of two near ones the lower."""
+    kept: list[float] = []
+    for tick in reversed(ticks):
+        if not kept or kept[-1] / tick >= ratio:
+            kept.append(tick)
+    return kept[::-1]

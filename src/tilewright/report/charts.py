@@ -11,6 +11,7 @@ from tilewright.errors import TilewrightError
 
 # What is drawn in the ink of the page: a colour that nothing else has, replaced in the SVG.
 INK = "#010203"
+PAGE = "#fdfefc"  # likewise the page's own ground, behind text that something crosses
 _INKED = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
 # Text stays text in the SVG, and the same records give the same bytes.
 SETTINGS = {
@@ -53,6 +54,7 @@ def svg(figure: Any, label: str) -> str:  # noqa: ANN401 - a figure of matplotli
     figure.savefig(image, format="svg", transparent=True, metadata={"Date": None})
     text = image.getvalue().decode()
     picture = text[text.index("<svg") :].replace(INK, "currentColor")
+    picture = picture.replace(PAGE, "var(--page)")
     picture = _LEFT_OUT.sub("", picture)
     picture = _ELEMENT.sub(lambda found: _FINER.sub(r"\1", found[0]), picture)
     return picture.replace("<svg ", f'<svg role="img" aria-labelledby="{label}" ', 1)

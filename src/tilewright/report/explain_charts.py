@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tilewright.model.roofline import Roofline
 from tilewright.report.charts import INK, SETTINGS, svg
+from tilewright.report.time import NO_WAIT
 
 # Source: Paul Tol, "Colour Schemes" (SRON/EPS/TN/09-002, issue 3.2), the qualitative scheme
 # "bright": blue, red.
@@ -63,18 +64,19 @@ def roofline_chart(found: Roofline, label: str) -> str | None:
 
 
 def bar_chart(shares: Mapping[str, float], axis: str, label: str, *, percent: bool) -> str:
-    """Return bars, the longest first, as SVG."""
+    """Return bars, the longest first, as SVG; the first that is no ready warp stands out."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     found = sorted(shares.items(), key=lambda item: -item[1])[:_MOST_BARS]
+    first = next((name for name, _ in found if name not in NO_WAIT), None)
     with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(_INCHES[0], 0.7 + _BAR_INCHES * len(found)), layout="constrained")
         axes = figure.subplots()
         scale = 100 if percent else 1
         bars = axes.barh(
             [name for name, _ in found], [scale * value for _, value in found],
-            color=[_KERNEL if n == 0 else _ROOF for n in range(len(found))],
+            color=[_KERNEL if name == first else _ROOF for name, _ in found],
             edgecolor=INK, linewidth=0.6,
         )  # fmt: skip
         axes.bar_label(bars, fmt="{:.0f} %" if percent else "{:.2f}", padding=3, color=INK)

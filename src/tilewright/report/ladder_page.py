@@ -14,6 +14,7 @@ from tilewright.records import LadderRecord
 from tilewright.report.ladder import ladder_table, ladder_title, mark, per_fma
 from tilewright.report.page import render
 from tilewright.report.speed_chart import speed_chart
+from tilewright.report.time import MEANING
 
 _INCLUDE = re.compile(r'^#include "(?P<file>[^"]+)"', re.MULTILINE)
 _MOVED = 1.02  # times that a counter fell, from which it is said to have moved
@@ -83,6 +84,8 @@ def ladder_page(records: Sequence[LadderRecord], figures: Mapping[str, TileFigur
         title=ladder_title(records[0]),
         gpu=records[0].gpu,
         steps=steps,
+        kinds={speed.kind for step in steps for speed in step.speeds},
+        stalls=MEANING,
         table=ladder_table(records, PUBLISHED_CUBLAS_GFLOPS),
         chart=speed_chart(
             [(name, {s.kind: s.gflops for s in each}) for name, each in speeds],
@@ -110,7 +113,7 @@ def _step(record: LadderRecord, before: LadderRecord | None) -> Step:
         tiles=_tiles(record, before) if same else None,
         added=_added(rung, last),
         measures=measures,
-        moved=_moved(measures, before),
+        moved=_moved(measures, record, before),
     )
 
 
@@ -202,11 +205,13 @@ def _values(r: LadderRecord) -> dict[str, tuple[float, str]]:
     return found
 
 
-def _moved(measures: Sequence[Measure], before: LadderRecord | None) -> str:
+def _moved(measures: Sequence[Measure], record: LadderRecord, before: LadderRecord | None) -> str:
     """Return the counter that moved most, in a sentence."""
     if before is None:
         return "The first rung: what follows is measured against it."
     fallen = [m for m in measures if m.fell is not None and m.fell >= _MOVED and m.name != _WIDTH]
+    if not fallen and not _faster(record, before):
+        return f"None of these counters fell, and here it is no faster than {before.rung}."
     if not fallen:
         return (
             "None of these counters fell: what it gains is time that warps no longer wait, or a "
@@ -216,3 +221,10 @@ def _moved(measures: Sequence[Measure], before: LadderRecord | None) -> str:
     return (
         f"{most.name.capitalize()}: {most.before} became {most.after}, {most.fell:.3g} times less."
     )
+
+
+def _faster(record: LadderRecord, before: LadderRecord) -> bool:
+    """Return whether a rung is faster than the one before, as measured or else as modelled."""
+    if record.measured_gflops is not None and before.measured_gflops is not None:
+        return record.measured_gflops > before.measured_gflops
+    return (record.predicted_gflops or 0.0) > (before.predicted_gflops or 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.report.charts import INK, SETTINGS, svg
+from tilewright.report.charts import INK, PAGE, SETTINGS, svg
 
 # A colour and a hatch each, so that either is enough to tell them apart.
 # Source: Paul Tol, "Colour Schemes" (SRON/EPS/TN/09-002, issue 3.2), the qualitative scheme
@@ -41,7 +41,10 @@ def speed_chart(
                 height=0.8 / len(kinds), color=colour, hatch=hatch, edgecolor=INK, linewidth=0.6,
                 label=kind,
             )  # fmt: skip
-            axes.bar_label(bars, fmt="{:,.0f}", padding=3, color=INK, fontsize=8)
+            axes.bar_label(
+                bars, fmt="{:,.0f}", padding=3, color=INK, fontsize=8,
+                bbox={"facecolor": PAGE, "edgecolor": "none", "pad": 0.5},
+            )  # fmt: skip
             rate = cublas.get(kind)
             if rate is not None:
                 axes.axvline(

@@ -7,7 +7,7 @@ from tilewright.report.ladder import Justify, Table
 
 _MOST = 5
 # Reasons that are no wait: the warp was ready, or issued.
-_NO_WAIT = frozenset({"selected", "not_selected"})
+NO_WAIT = frozenset({"selected", "not_selected"})
 # Source: Nsight Compute, Kernel Profiling Guide, "Warp Stall Reasons".
 MEANING = {
     "barrier": "the other warps of the block at __syncthreads()",
@@ -32,8 +32,9 @@ def time_sentence(estimate: Estimate, ffma: int) -> str:
 
     `ffma` are the fused multiply-adds of the launch, 0 where its rate says nothing.
     """
-    rate = f", {2 * ffma / estimate.seconds / 1e9:.4g} GFLOP/s" if ffma else ""
-    waits = {reason: n for reason, n in estimate.stalls.items() if reason not in _NO_WAIT}
+    gflops = 2 * ffma / estimate.seconds / 1e9
+    rate = f", {gflops:{',.0f' if gflops >= 1e4 else '.4g'}} GFLOP/s" if ffma else ""
+    waits = {reason: n for reason, n in estimate.stalls.items() if reason not in NO_WAIT}
     why = ""
     if waits:
         first = max(waits, key=lambda reason: waits[reason])
@@ -66,7 +67,7 @@ def time_table(estimate: Estimate) -> Table:
         "warps an issue": "right",
     }
     notes = (
-        f"Modelled: {estimate.cycles:.4g} cycles at {estimate.clock_hz / 1e6:.0f} MHz, "
+        f"Modelled: {estimate.cycles:,.0f} cycles at {estimate.clock_hz / 1e6:.0f} MHz, "
         f"{estimate.waves:.3g} rounds of {estimate.resident_blocks} blocks an SM; a partition "
         f"issues in {estimate.issue_active:.0%} of its cycles.",
     )

@@ -83,9 +83,10 @@ def _value(nvrtc: Nvrtc, result: tuple[object, ...]) -> object:
 
 def _output(nvrtc: Nvrtc, program: object, what: str) -> bytes:
     size = cast("int", _value(nvrtc, getattr(nvrtc.api, f"nvrtcGet{what}Size")(program)))
-    buffer = b" " * size  # the binding writes into it
+    # The binding writes into it: bytes of one, such as an empty log, are Python's own for all.
+    buffer = bytearray(size)
     _value(nvrtc, getattr(nvrtc.api, f"nvrtcGet{what}")(program, buffer))
-    return buffer
+    return bytes(buffer)
 
 
 def _text(nvrtc: Nvrtc, program: object, what: str) -> str:

@@ -45,9 +45,10 @@ def test_every_candidate_at_a_ragged_shape(number: int) -> None:
     pytest.fail(f"{tile} runs in no layout")
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("tile", [SMALL, LARGE], ids=["small", "large"])
-def test_aligned_and_ragged_shapes_in_every_layout(layout: str, tile: Tile) -> None:
+@pytest.mark.parametrize(
+    ("tile", "layout"), [*((SMALL, layout) for layout in LAYOUTS), (LARGE, "nt")]
+)
+def test_aligned_and_ragged_shapes_in_every_layout(tile: Tile, layout: str) -> None:
     assert_held(Operation.plain(tile.bm, 2 * tile.bn, 64, layout=layout), tiled(tile))
     for m, n, k in [(1, 1, 1), (33, 65, 17), (tile.bm + 1, tile.bn - 1, 7)]:
         assert_held(Operation.plain(m, n, k, layout=layout), tiled(tile), alpha=-1.5)

@@ -15,6 +15,11 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// A frame that scrolls what is wider than it, by keyboard too.
+function scroller(label, child) {
+  return make("div", { class: "tf-scroll", tabindex: "0", role: "region", "aria-label": label }, child);
+}
+
 class TileView extends TilePictures {
   constructor(root, data) {
     super();
@@ -76,12 +81,12 @@ class TileView extends TilePictures {
     this.root.replaceChildren(bar, this.title,
       make("div", { class: "tf-main" },
         make("section", { class: "tf-matrices" }, this.canvas, this.legend(), this.sumsSay,
-          make("div", { class: "tf-scroll" }, this.sums)),
+          scroller("Sums", this.sums)),
         make("section", { class: "tf-side" },
           make("p", { class: "tf-pick" }, make("label", {}, "Thread ", this.number), " ", this.who,
             make("label", { class: "tf-by" }, this.warps, " a colour a warp: who moves, who owns")),
           this.map, this.says, this.places, shared)),
-      this.listSay, make("div", { class: "tf-scroll" }, this.list));
+      this.listSay, scroller("Accesses", this.list));
     this.listen();
   }
 
@@ -106,7 +111,10 @@ class TileView extends TilePictures {
   }
 
   key(event) {
-    if (event.target === this.slider && event.key.startsWith("Arrow") && !event.shiftKey) return;
+    const { target } = event, wide = target.classList.contains("tf-scroll")
+      && target.scrollWidth > target.clientWidth && /Left|Right/.test(event.key);
+    const itself = target === this.slider || wide;
+    if (itself && event.key.startsWith("Arrow") && !event.shiftKey) return;
     if (event.target === this.number && !event.key.startsWith("Page")) return;
     const last = this.data.moments.length - 1, across = event.shiftKey ? WARP : 1;
     const act = {
@@ -270,9 +278,9 @@ class TileView extends TilePictures {
         make("td", { class: "tf-number" }, mine ? `${mine.byte}` : "—"),
         make("td", { class: "tf-number" }, mine ? span(this.pieces(site, mine.byte)) : "—"),
         this.strip(site, taking),
-        make("td", {}, `${shared ? "banks" : "sectors"} ${span(all)}`),
+        make("td", { class: "tf-where" }, `${shared ? "banks" : "sectors"} ${span(all)}`),
         make("td", { class: cost > least ? "tf-number tf-dear" : "tf-number" },
-          `${cost} ${shared ? "wavefronts" : "sectors"}${cost > least ? ` (least ${least})` : ""}`));
+          `${cost} ${shared ? "wavefront" : "sector"}${cost === 1 ? "" : "s"}${cost > least ? ` (least ${least})` : ""}`));
     });
     const heads = ["access", "source", "its byte", "its banks or sector",
       "lanes 0 to 31, coloured by where they go", "the warp's", "cost of the request"];
