@@ -42,6 +42,9 @@ _TABLE = (
     Rung(
         name="01_naive",
         idea="one thread, one output",
+        why="Each thread reads a row of A and a column of B for its one output. The lanes of a "
+        "warp lie down a column of C, so each reads a line of its own, of which the others "
+        "use nothing.",
         kernel="naive",
         file="01_naive.cuh",
         use=TileUse(),
@@ -54,6 +57,8 @@ _TABLE = (
     Rung(
         name="02_coalesced",
         idea="consecutive threads, consecutive addresses",
+        why="The lanes of a warp take neighbouring columns: what they read of B and store of C "
+        "are neighbours in memory, and one request moves 4 sectors of which all is used.",
         kernel="coalesced",
         file="02_coalesced.cuh",
         use=TileUse(),
@@ -68,6 +73,8 @@ _TABLE = (
     Rung(
         name="03_shared_tile",
         idea="stage tiles of A and B on chip",
+        why="A block reads each element from global memory once and from shared memory many "
+        "times. What warps wait for now are these reads: two for each multiply-add.",
         kernel="shared_tile",
         file="03_shared_tile.cuh",
         use=TileUse(reads=_STAGED),
@@ -83,6 +90,8 @@ _TABLE = (
     Rung(
         name="04_register_1d",
         idea="a column of outputs a thread",
+        why="A thread reads an element of B once for all outputs of its column: little more "
+        "than one read of shared memory for a multiply-add, where there were two.",
         kernel="register_1d",
         file="04_register_1d.cuh",
         use=TileUse(reads=_COLUMN),
@@ -98,6 +107,8 @@ _TABLE = (
     Rung(
         name="05_register_2d",
         idea="a square of outputs a thread",
+        why="Each value that a thread reads serves a whole side of its square: tm + tn reads of "
+        "shared memory for tm * tn multiply-adds, where a column takes tm + 1 for tm.",
         kernel="register_2d",
         file="05_register_2d.cuh",
         use=TileUse(reads=_SQUARE),
@@ -114,6 +125,9 @@ _TABLE = (
     Rung(
         name="06_vectorized",
         idea="128-bit memory instructions",
+        why="Four neighbours an instruction: the same words with a quarter of the loads and "
+        "stores, so that fewer instructions stand between multiply-adds. A is transposed on "
+        "its way for that.",
         kernel="vectorized",
         file="06_vectorized.cuh",
         use=TileUse(reads=_VECTOR, vector=True),
@@ -129,6 +143,8 @@ _TABLE = (
     Rung(
         name="07_autotuned",
         idea="tile sizes by search",
+        why="Larger tiles use each value more often, smaller ones leave room for more warps. "
+        "Which are best depends on the GPU, so a search decides.",
         kernel="vectorized",
         file="06_vectorized.cuh",
         use=TileUse(reads=_VECTOR, vector=True),
@@ -144,6 +160,8 @@ _TABLE = (
     Rung(
         name="08_warptiled",
         idea="tiles a warp",
+        why="A warp's outputs are one compact tile: its lanes read the same few words together, "
+        "and shared memory serves them in fewer passes.",
         kernel="warptiled",
         file="08_warptiled.cuh",
         use=TileUse(reads=_WARP, vector=True),
@@ -159,6 +177,9 @@ _TABLE = (
     Rung(
         name="09_pipelined",
         idea="copies ahead of the arithmetic",
+        why="Tiles are copied some steps before they are needed, and fragments come to "
+        "registers one step before: nothing is read less often, but warps no longer wait "
+        "for it.",
         kernel="pipelined",
         file="09_pipelined.cuh",
         use=TileUse(reads=_AHEAD, vector=True, ahead=True),
@@ -169,6 +190,9 @@ _TABLE = (
     Rung(
         name="10_persistent",
         idea="blocks stay, tiles are shared evenly",
+        why="As many blocks as the GPU holds stay, and share the steps of all tiles evenly, so "
+        "that no last wave leaves SMs idle. Where tiles fill their waves there is nothing "
+        "to win by it.",
         kernel="persistent",
         file="10_persistent.cuh",
         use=TileUse(reads=_AHEAD | {"workers"}, vector=True, ahead=True),
@@ -184,6 +208,8 @@ _HISTORY = (
     Rung(
         name="both_shared_2008",
         idea="many threads, both operands in shared memory",
+        why="Many threads hide the latency, each with few outputs: nearly every multiply-add "
+        "needs a value that it reads from shared memory.",
         # The ladder's fourth with 2008's tile. Of CUBLAS 1.1 the paper has 512 threads and one
         # move for two multiply-adds, so two outputs a thread; bk = 16 is ours, as volkov_2008's.
         kernel="register_1d",
@@ -201,6 +227,9 @@ _HISTORY = (
     Rung(
         name="volkov_2008",
         idea="few threads, sums in registers, one operand in shared memory",
+        why="Sums and one operand stay in registers, so a multiply-add needs one value of "
+        "shared memory at most; a thread's independent sums hide the latency that others "
+        "hide with more threads.",
         kernel="streamed_b",
         file="volkov_2008.cuh",
         use=TileUse(reads=_COLUMN | {"pad"}, streams_b=True),

@@ -46,11 +46,14 @@ class Claims:
 class Rung:
     """One kernel of the ladder. `default` is its tile for a GPU that has no choice of its own.
 
+    `idea` is what it does unlike the rung before, and `why` what that wins.
+
     Units: `published_gflops` are 10^9 operations a second by GPU, from the source of the registry.
     """
 
     name: str
     idea: str
+    why: str
     kernel: str
     file: str
     use: TileUse

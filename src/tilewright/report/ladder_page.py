@@ -70,6 +70,7 @@ class Step:
     added: tuple[tuple[str, str], ...]
     measures: tuple[Measure, ...]
     moved: str
+    odds: str
 
 
 def ladder_page(records: Sequence[LadderRecord], figures: Mapping[str, TileFigure]) -> str:
@@ -114,6 +115,7 @@ def _step(record: LadderRecord, before: LadderRecord | None) -> Step:
         added=_added(rung, last),
         measures=measures,
         moved=_moved(measures, record, before),
+        odds=_odds(record, before),
     )
 
 
@@ -221,6 +223,24 @@ def _moved(measures: Sequence[Measure], record: LadderRecord, before: LadderReco
     return (
         f"{most.name.capitalize()}: {most.before} became {most.after}, {most.fell:.3g} times less."
     )
+
+
+def _odds(record: LadderRecord, before: LadderRecord | None) -> str:
+    """Return a sentence where the model and a measurement disagree on which rung is faster."""
+    if before is None or record.predicted_gflops is None or before.predicted_gflops is None:
+        return ""
+    for kind in ("measured", "published"):
+        now, then = (getattr(r, f"{kind}_gflops") for r in (record, before))
+        if now is not None and then is not None:
+            up = record.predicted_gflops > before.predicted_gflops
+            if up == (now > then):
+                return ""
+            above = "above" if up else "below"
+            return (
+                f"The model ranks it {above} {before.rung}, what was {kind} does not: "
+                "docs/model.md has the model's errors."
+            )
+    return ""
 
 
 def _faster(record: LadderRecord, before: LadderRecord) -> bool:
