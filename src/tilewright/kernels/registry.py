@@ -178,8 +178,8 @@ _TABLE = (
         name="09_pipelined",
         idea="copies ahead of the arithmetic",
         why="Tiles are copied some steps before they are needed, and fragments come to "
-        "registers one step before: nothing is read less often, but warps no longer wait "
-        "for it.",
+        "registers one step before, so that warps no longer wait for them; with more "
+        "outputs a thread there are fewer reads as well.",
         kernel="pipelined",
         file="09_pipelined.cuh",
         use=TileUse(reads=_AHEAD, vector=True, ahead=True),
