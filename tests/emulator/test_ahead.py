@@ -6,7 +6,7 @@ import pytest
 from tilewright.emulator import run
 from tilewright.emulator.ahead import arithmetic_ahead
 from tilewright.launch import Launch
-from tilewright.toolchain import Artifact
+from tilewright.toolchain import artifact_from_ptx
 from tilewright.toolchain.ptx.parser import parse
 
 HEAD = """
@@ -79,17 +79,7 @@ def test_what_needs_nothing_from_behind_a_barrier_goes_before_it(
 def test_sums_stay_what_they_were(code: str) -> None:
     x = np.arange(32, dtype=np.float32)
     text = HEAD + code + TAIL
-    artifact = Artifact(
-        name="k",
-        symbol="k",
-        arch="sm_80",
-        ptx=text,
-        cubin=b"",
-        log="",
-        compiler="",
-        source_name="k.ptx",
-        source=text,
-    )
+    artifact = artifact_from_ptx(text, "k")
     run(artifact, Launch(grid=1, block=32), [x])
     first = 2 * np.arange(32, dtype=np.float32) + 1
     assert np.array_equal(x, first if code == FMA else first + 1 + np.arange(32))

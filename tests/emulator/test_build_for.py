@@ -9,7 +9,7 @@ import pytest
 from tilewright.emulator import build_for, run
 from tilewright.errors import OutOfBoundsError, Site, TilewrightError, UnknownNameError
 from tilewright.launch import Argument, Launch
-from tilewright.toolchain import Artifact, compile_cuda
+from tilewright.toolchain import artifact_from_ptx, compile_cuda
 
 LAUNCH = Launch(grid=2, block=32)
 # The first way is for rows of whole vectors at aligned addresses.
@@ -104,17 +104,7 @@ done:
 	ret;
 }}
 """
-    artifact = Artifact(
-        name="k",
-        symbol="k",
-        arch="sm_80",
-        ptx=text,
-        cubin=b"",
-        log="",
-        compiler="",
-        source_name="k.ptx",
-        source=text,
-    )
+    artifact = artifact_from_ptx(text, "k")
     args = [np.zeros(1, np.uint32), np.uint32(n)]
     launch = Launch(grid=1, block=32)
     program = build_for(artifact, launch, args)

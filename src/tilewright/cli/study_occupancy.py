@@ -16,11 +16,13 @@ from tilewright.cli.output import (
     print_note,
     print_table,
 )
-from tilewright.cli.study_progress import progress
-from tilewright.errors import TilewrightError
-
-_BACKENDS = ("auto", "model", "device")
-_DEFAULT_SIZE = 4096
+from tilewright.cli.study_curve import (
+    DEFAULT_SIZE,
+    BackendOption,
+    check_backend,
+    curve_of,
+    target_of,
+)
 
 
 def occupancy(
@@ -30,9 +32,7 @@ def occupancy(
     n: Annotated[int | None, typer.Option(help="Columns of B and C.")] = None,
     k: Annotated[int | None, typer.Option(help="Columns of A, rows of B.")] = None,
     gpu: Annotated[str | None, typer.Option(help="A GPU of `tilewright gpus`.")] = None,
-    backend: Annotated[
-        str, typer.Option(help="auto (measured too if there is a GPU), model or device.")
-    ] = "auto",
+    backend: BackendOption = "auto",
     json: JsonOption = None,
     html: HtmlOption = None,
 ) -> None:
@@ -45,25 +45,15 @@ def occupancy(
     """
     check_json(json)
     check_html(html)
-    if backend not in _BACKENDS:
-        raise TilewrightError(f"--backend {backend!r}: choose one of {', '.join(_BACKENDS)}")
+    check_backend(backend)
 
-    from tilewright.bench.ladder import choose
     from tilewright.cli.sizes import problem_named
     from tilewright.kernels import rung as find_rung
-    from tilewright.launchfile import DEFAULT_GPU
     from tilewright.report.occupancy_study import occupancy_study
-    from tilewright.study.occupancy import occupancy_curve
 
     chosen = find_rung(rung)
-    problem = problem_named({"size": size, "m": m, "n": n, "k": k}, _DEFAULT_SIZE)
-    target = choose(gpu, "emulator" if backend == "model" else backend, DEFAULT_GPU)  # type: ignore[arg-type]
-    with progress(chosen.name) as watch:
-        curve = occupancy_curve(chosen, problem, target.gpu, watch=watch)
-        if target.backend == "device":
-            from tilewright.study.device import measured
-
-            curve = measured(curve, watch=watch)
+    problem = problem_named({"size": size, "m": m, "n": n, "k": k}, DEFAULT_SIZE)
+    curve = curve_of(chosen, problem, target_of(gpu, backend))
     if json is not None:
         output_json(curve.to_json(), json)
     if html is not None:

@@ -16,17 +16,18 @@ from tilewright.cli.output import (
     print_note,
     print_table,
 )
-from tilewright.cli.study_progress import progress
-from tilewright.errors import TilewrightError
+from tilewright.cli.study_curve import (
+    DEFAULT_SIZE,
+    BackendOption,
+    check_backend,
+    curve_of,
+    target_of,
+)
 
 if TYPE_CHECKING:
     from tilewright.bench.ladder import Target
     from tilewright.problem import Problem
-    from tilewright.study.curve import Curve
     from tilewright.study.volkov import VolkovStudy
-
-_BACKENDS = ("auto", "model", "device")
-_DEFAULT_SIZE = 4096
 
 
 def volkov(
@@ -35,9 +36,7 @@ def volkov(
     ] = "GTX 280",
     gpu: Annotated[str | None, typer.Option(help="A GPU of today: `tilewright gpus`.")] = None,
     size: Annotated[int | None, typer.Option(help="For today's: m = n = k; default 4096.")] = None,
-    backend: Annotated[
-        str, typer.Option(help="auto (measured too if there is a GPU), model or device.")
-    ] = "auto",
+    backend: BackendOption = "auto",
     json: JsonOption = None,
     html: HtmlOption = None,
 ) -> None:
@@ -51,20 +50,18 @@ def volkov(
     """
     check_json(json)
     check_html(html)
-    if backend not in _BACKENDS:
-        raise TilewrightError(f"--backend {backend!r}: choose one of {', '.join(_BACKENDS)}")
+    check_backend(backend)
 
-    from tilewright.bench.ladder import choose
     from tilewright.cli.sizes import problem_named
-    from tilewright.launchfile import DEFAULT_GPU
+    from tilewright.kernels import rung
     from tilewright.report.volkov_study import volkov_told
     from tilewright.study.speed_2008 import old_gpu as find_old
     from tilewright.study.volkov import OTHER, THEIRS, volkov_study
 
     old = find_old(old_gpu)
-    problem = problem_named({"size": size, "m": None, "n": None, "k": None}, _DEFAULT_SIZE)
-    target = choose(gpu, "emulator" if backend == "model" else backend, DEFAULT_GPU)  # type: ignore[arg-type]
-    theirs, other = (_curve(name, problem, target) for name in (THEIRS, OTHER))
+    problem = problem_named({"size": size, "m": None, "n": None, "k": None}, DEFAULT_SIZE)
+    target = target_of(gpu, backend)
+    theirs, other = (curve_of(rung(name), problem, target) for name in (THEIRS, OTHER))
     study = volkov_study(old, (theirs, other))
     if json is not None:
         output_json(study.to_json(), json)
@@ -81,20 +78,6 @@ def volkov(
                     print_note(note)
             for text in part.says:
                 print_note(text)
-
-
-def _curve(name: str, problem: Problem, target: Target) -> Curve:
-    """Return a kernel's curve on a GPU of today, measured where it is here."""
-    from tilewright.kernels import rung
-    from tilewright.study.occupancy import occupancy_curve
-
-    with progress(name) as watch:
-        curve = occupancy_curve(rung(name), problem, target.gpu, watch=watch)
-        if target.backend == "device":
-            from tilewright.study.device import measured
-
-            curve = measured(curve, watch=watch)
-    return curve
 
 
 def _page(study: VolkovStudy, problem: Problem, target: Target) -> str:

@@ -1,10 +1,12 @@
 """Holds a production kernel to its contract: D within the bound of float32, the same every time."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tilewright.bench.emulated_gemm import emulate_gemm
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.operation import Operation, Strides
 
 UNIT_ROUNDOFF = 2.0**-24
 
@@ -33,3 +35,22 @@ def assert_held(
     # gamma of k products and three roundings more: alpha, beta and their sum.
     steps = (o.k + 3) * UNIT_ROUNDOFF
     assert np.all(np.abs(first - expected) <= steps / (1 - steps) * size)
+
+
+def strided(rows: int, batched_rows: int) -> list[Operation]:
+    """Return two products whose operands lie in memory as few do."""
+    return [
+        # A begins off a boundary of 16 bytes, B has gaps between its columns and runs backwards.
+        replace(
+            Operation.plain(rows, 13, 70),
+            a=Strides(row=72, col=1, vector=False),
+            b=Strides(row=-40, col=3),
+            d=Strides(row=17, col=1),
+        ),
+        # All of the batch have the same A, B and C, and C the same in every row.
+        Operation(
+            m=batched_rows, n=12, k=40, batch=3,
+            a=Strides(row=40, col=1), b=Strides(row=1, col=40), d=Strides(row=12, col=1, batch=60),
+            c=Strides(row=0, col=1),
+        ),
+    ]  # fmt: skip

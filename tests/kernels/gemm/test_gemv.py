@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.gemm.held import assert_held
+from kernels.gemm.held import assert_held, strided
 from tilewright.bench.emulated_gemm import compile_variant
 from tilewright.gpus import gpu
 from tilewright.kernels.gemm.gemv import GEMV
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.kernels.gemm.operation import Operation, Strides
+from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.tiles import Tile
 from tilewright.toolchain import resources
 from tilewright.toolchain.sass import disassemble
@@ -38,25 +38,8 @@ def test_aligned_and_ragged_shapes_in_every_layout(layout: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "operation",
-    [
-        Operation.plain(1, 1, 1),
-        # A begins off a boundary of 16 bytes, B has gaps between its columns and runs backwards.
-        replace(
-            Operation.plain(2, 13, 70),
-            a=Strides(row=72, col=1, vector=False),
-            b=Strides(row=-40, col=3),
-            d=Strides(row=17, col=1),
-        ),
-        # All of the batch have the same A, B and C, and C the same in every row.
-        Operation(
-            m=2, n=12, k=40, batch=3,
-            a=Strides(row=40, col=1), b=Strides(row=1, col=40), d=Strides(row=12, col=1, batch=60),
-            c=Strides(row=0, col=1),
-        ),
-    ],
-    ids=lambda o: o.key,
-)  # fmt: skip
+    "operation", [Operation.plain(1, 1, 1), *strided(2, 2)], ids=lambda o: o.key
+)
 def test_any_strides(operation: Operation) -> None:
     assert_held(operation, gemv(ALONG), beta=1.0 if operation.c else 0.0)
 

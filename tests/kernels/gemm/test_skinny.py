@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.gemm.held import assert_held
+from kernels.gemm.held import assert_held, strided
 from tilewright.bench.emulated_gemm import compile_variant
 from tilewright.errors import TileError
 from tilewright.gpus import gpu
@@ -46,25 +46,9 @@ def test_few_columns_instead_of_few_rows(layout: str) -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    [
-        Operation.plain(1, 1, 1),
-        Operation.plain(5, 1, 33, beta=True),
-        # A begins off a boundary of 16 bytes, B has gaps between its columns and runs backwards.
-        replace(
-            Operation.plain(6, 13, 70),
-            a=Strides(row=72, col=1, vector=False),
-            b=Strides(row=-40, col=3),
-            d=Strides(row=17, col=1),
-        ),
-        # All of the batch have the same A, B and C, and C the same in every row.
-        Operation(
-            m=5, n=12, k=40, batch=3,
-            a=Strides(row=40, col=1), b=Strides(row=1, col=40), d=Strides(row=12, col=1, batch=60),
-            c=Strides(row=0, col=1),
-        ),
-    ],
+    [Operation.plain(1, 1, 1), Operation.plain(5, 1, 33, beta=True), *strided(6, 5)],
     ids=lambda o: o.key,
-)  # fmt: skip
+)
 def test_any_strides(operation: Operation) -> None:
     assert_held(operation, skinny(NARROW), beta=1.0 if operation.c else 0.0)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.gemm.held import assert_held
+from kernels.gemm.held import assert_held, strided
 from tilewright.bench.emulated_gemm import emulate_gemm
 from tilewright.errors import TileError
 from tilewright.gpus import gpu
@@ -56,25 +56,7 @@ def test_aligned_and_ragged_shapes_in_every_layout(tile: Tile, layout: str) -> N
     assert_held(odd, tiled(tile, splits=3), alpha=0.5, beta=-2.0)
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        # A begins off a boundary of 16 bytes, B has gaps between its columns and runs backwards.
-        replace(
-            Operation.plain(37, 70, 45),
-            a=Strides(row=48, col=1, vector=False),
-            b=Strides(row=-220, col=3),
-            d=Strides(row=77, col=1),
-        ),
-        # All of the batch have the same A, B and C, and C the same in every row.
-        Operation(
-            m=5, n=12, k=40, batch=3,
-            a=Strides(row=40, col=1), b=Strides(row=1, col=40), d=Strides(row=12, col=1, batch=60),
-            c=Strides(row=0, col=1),
-        ),
-    ],
-    ids=lambda o: o.key,
-)  # fmt: skip
+@pytest.mark.parametrize("operation", strided(37, 5), ids=lambda o: o.key)
 def test_any_strides(operation: Operation) -> None:
     assert_held(operation, tiled(SMALL), beta=1.0 if operation.c else 0.0)
 
