@@ -44,7 +44,7 @@ class UnknownNameError(TilewrightError, LookupError):
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.4)
+        near = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1)
         nearest = [n for n in names if near and n.lower() == near[0]]
         hint = f"did you mean {nearest[0]!r}? " if nearest else ""
         super().__init__(f"unknown {what} {name!r}: {hint}known: {', '.join(names)}")

@@ -95,8 +95,8 @@ def call(function: str, *args: object) -> Any:  # noqa: ANN401 - what the driver
         # or where it is older than the function.
         if function == "cuInit":
             raise DeviceError(
-                "no CUDA driver on this machine: a GPU needs the NVIDIA driver; without one, use "
-                "the emulator"
+                "no CUDA driver on this machine: a GPU needs the NVIDIA driver; rungs and kernels "
+                "of your own also run on the emulator"
             ) from error
         raise DeviceError(f"{function}: {error}: update the driver") from error
     check(function, status)
