@@ -68,8 +68,8 @@ def modelled(sums: list[Sum], uniform: bool) -> float:
 
 
 TINY = Variant(kernel="tiny", tile=Tile(bm=16, bn=16))
-TINY_8 = Variant(kernel="tiny", tile=Tile(bm=64, bn=64, tm=4, tn=2))
-TINY_16 = Variant(kernel="tiny", tile=Tile(bm=32, bn=32, tm=4, tn=4))
+TINY_4 = Variant(kernel="tiny", tile=Tile(bm=16, bn=32, tm=2, tn=2))
+TINY_8 = Variant(kernel="tiny", tile=Tile(bm=32, bn=32, tm=4, tn=2))
 TILED = Variant(
     kernel="tiled",
     tile=Tile(bm=32, bn=64, bk=16, tm=4, tn=4, wm=16, wn=32, min_blocks=5, stages=4),
@@ -90,9 +90,9 @@ GEMV_PARTS = Variant(
     [
         (TINY, (1, 100, 200), 30, "nn", [*stretches(*[32] * 6, 8)]),
         (TINY, (1, 100, 100), 30, "nt", [*stretches(32, 32, 32, 4)]),
-        (TINY_8, (16, 16, 200), 12, "nt", [*stretches(*[32] * 6, 8)]),
-        (TINY_16, (16, 16, 128), 12, "nn", [*stretches(128)]),
-        (TILED, (64, 64, 2057), 1, "nn", [*stretches(521, 768, 768)]),
+        (TINY_4, (16, 16, 200), 12, "nt", [*stretches(*[32] * 6, 8)]),
+        (TINY_8, (16, 16, 128), 12, "nn", [*stretches(128)]),
+        (TILED, (64, 64, 2057), 1, "nn", [*stretches(473, 528, 528, 528)]),
         (
             GEMV, (1, 512, 6144), 1, "nt",
             [*threads(512, 12), *tree(512, 12)],

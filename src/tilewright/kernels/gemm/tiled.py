@@ -37,7 +37,7 @@ from tilewright.kernels.tiles import (
 from tilewright.launch import Launch
 
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
-STRETCH = 768  # of k, whose sums are added in shared memory (lib/stretches.cuh)
+STRETCH = 528  # of k, whose sums are added in shared memory (lib/stretches.cuh)
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 

@@ -139,7 +139,7 @@ struct Reader {
   }
 };
 
-constexpr int few_outputs = 8;   // of a thread, which has registers for their sums twice
+constexpr int few_outputs = 4;    // of a thread, which has registers for their sums twice
 constexpr int few_products = 32;  // added one after another, where sums are kept twice
 
 template <Tile T, Access X>

@@ -21,7 +21,7 @@ from tilewright.launch import MAX_BLOCK, Launch
 
 _USE = TileUse(reads=frozenset({"tm", "tn"}))
 # Of a thread whose registers hold its sums twice, and so sums of few products each (tiny.cuh).
-_FEW_OUTPUTS = 8
+_FEW_OUTPUTS = 4
 _LONGEST = 128  # of k, for other threads
 
 
