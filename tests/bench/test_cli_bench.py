@@ -94,10 +94,16 @@ def test_wrong_and_missing_results_are_marked(saved):
 
 
 def test_errors_beside_cublas_are_the_largest_of_any_kind(saved):
-    ours = run("tilewright", 1.0, max_errors={"normal": 1e-5, "wide": 6.0})
-    theirs = run("cublas", 1.0, max_errors={"normal": 2e-5, "wide": 3.0})
+    errors = {"normal": 1e-5, "wide": 6.0}, {"normal": 2e-5, "wide": 3.0}
+    shares = {"normal": 0.03, "wide": 0.1}, {"normal": 0.02, "wide": 0.1}
+    ours, theirs = (
+        run(name, 1.0, max_errors=error, bound_ratios=share)
+        for name, error, share in zip(("tilewright", "cublas"), errors, shares, strict=True)
+    )
     text = invoke("--records", saved("a.json", record(case((3, 3, 3)), [ours, theirs]))).stdout
-    assert "at most 2 (3x3x3 nn, wide data)" in text
+    text = " ".join(text.split())
+    assert "as a share of its bound, over cuBLAS's: at most 1.5 (3x3x3 nn, normal data)" in text
+    assert "in itself over cuBLAS's: at most 2 (3x3x3 nn, wide data)" in text
 
 
 def test_comparing_counts_verdicts_and_may_fail(saved):

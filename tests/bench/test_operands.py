@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.bench import operands
-from tilewright.bench.operands import KINDS, Operands, extent, view
+from tilewright.bench.operands import KINDS, Operands, draws, extent, view
 from tilewright.kernels.gemm.operation import Operation, Strides
 
 BATCHED = Operation.plain(90, 70, 33, layout="tn", batch=3)
@@ -87,3 +87,19 @@ def test_extents_by_hand(strides, rows, cols, batch, floats):
 def test_a_set_is_padded_to_the_alignment_of_allocations():
     # 90 x 33 x 3, 33 x 70 x 3 and 90 x 70 x 3 floats, each up to a multiple of 256 bytes.
     assert Operands(BATCHED).set_bytes == 35840 + 27904 + 75776
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "times"),
+    [
+        ((1, 105, 107), 1, 8),
+        ((100, 100, 100), 1, 6),  # 60 000 elements, nearly 2^16
+        ((4, 256, 6144), 1, 2),  # 1.6 million floats, 2^22 in all
+        ((9, 4, 4), 8192, 8),  # 16 matrices are looked at
+        ((3, 100, 100000), 1, 1),
+        ((4096, 4096, 4096), 1, 1),
+        ((4096, 4096, 1), 1, 1),
+    ],
+)
+def test_few_outputs_are_drawn_more_often_where_that_is_cheap(shape, batch, times):
+    assert draws(Operation.plain(*shape, batch=batch)) == times

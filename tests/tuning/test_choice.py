@@ -306,7 +306,7 @@ def test_the_table_has_every_tile_of_the_space_whatever_the_product() -> None:
 
 
 def test_k_is_cut_where_a_sum_would_be_too_long() -> None:
-    """Tiles that do not cut sums themselves add up 768 of k at most; workers have less than k."""
+    """Tiles that do not cut sums themselves add up 528 of k at most; workers have less than k."""
     seen = set()
     for shape in ((373, 317, 1792), (4000, 4000, 900)):
         operation = Operation.plain(*shape, layout="nt")

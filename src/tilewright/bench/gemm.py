@@ -11,15 +11,16 @@ emptied before each sample.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.bench.contenders import Contender, Queue, Way
-from tilewright.bench.operands import KINDS, DeviceSets, Kind, Operands
+from tilewright.bench.operands import KINDS, DeviceSets, Kind, Operands, draws
 from tilewright.bench.timing import Budget, time_interleaved
-from tilewright.bench.verify import Verification
+from tilewright.bench.verify import Verification, merge
 from tilewright.device.events import EventStopwatch
 from tilewright.device.graphs import Graph
 from tilewright.device.memory import Arena
@@ -42,7 +43,8 @@ QUICK = Budget(warmup_s=0.002, measure_s=0.01, min_rounds=3, max_rounds=7)
 class Entry:
     """What one contender did: `checks` by kind of data, `timing` None where one failed.
 
-    `reason` says why it did not take part; `tried` is among how many ways `way` is the fastest.
+    Where a kind was drawn several times, its check is of all of them. `reason` says why it did not
+    take part; `tried` is among how many ways `way` is the fastest.
     """
 
     way: Way | None = None
@@ -78,8 +80,10 @@ def run_operation(
         operands = Operands(operation, kinds[0])
         bench = OperationBench(arena, DeviceSets(arena, operands))
         entries = {c.name: bench.enter(c, operation, operands) for c in contenders}
-        for kind in kinds[1:]:
-            other = Operands(operation, kind)
+        for seed, kind in itertools.product(range(draws(operation)), kinds):
+            if (seed, kind) == (0, kinds[0]):
+                continue
+            other = Operands(operation, kind, seed)
             bench.sets.fill(other)
             entries = {name: bench.check(e, other) for name, e in entries.items()}
         bench.sets.fill(operands)
@@ -143,9 +147,9 @@ class OperationBench:
         except TilewrightError as error:
             return Entry(checks=entry.checks, tried=entry.tried, reason=str(error))
         found = operands.judge(self.sets.result())
-        return Entry(
-            way=entry.way, tried=entry.tried, checks={**entry.checks, operands.kind: found}
-        )
+        if (before := entry.checks.get(operands.kind)) is not None:
+            found = merge(before, found)
+        return replace(entry, checks={**entry.checks, operands.kind: found})
 
     def time(self, ways: Mapping[str, Way], budget: Budget) -> dict[str, Timing]:
         """Time ways side by side."""

@@ -39,6 +39,9 @@ _DRAWN = 16_777_213
 # Four bytes of it are a NaN: what D holds before a launch that must write all of it.
 _POISON = 0xFF
 _BATCH_SAMPLE = 16
+# The largest of few errors is luck: more are drawn, as long as it is cheap.
+_ENOUGH = 2**16  # elements of D
+_MOST_DRAWS, _MOST_FLOATS = 8, 2**22  # of one kind of data: how often, and how much of A and B
 
 
 class Operands:
@@ -170,6 +173,14 @@ class DeviceSets:
     def flush(self) -> None:
         """Queue what leaves nothing of the operands in the L2."""
         self._arena.fill(self._flushed, 0, self._flush_bytes)
+
+
+def draws(operation: Operation) -> int:
+    """Return how often operands of each kind should be drawn, to compare the largest errors."""
+    o = operation
+    floats = extent(o.a, o.m, o.k, o.batch) + extent(o.b, o.k, o.n, o.batch)
+    needed = _ENOUGH // max(o.m * o.n * min(o.batch, _BATCH_SAMPLE), 1)
+    return max(1, min(needed, _MOST_DRAWS, _MOST_FLOATS // floats))
 
 
 def extent(strides: Strides, rows: int, cols: int, batch: int) -> int:

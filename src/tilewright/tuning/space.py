@@ -9,8 +9,7 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.candidates import workers_of
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.kernels.gemm.registry import gemm_kernel, variants
-from tilewright.kernels.gemm.tiled import TILED
+from tilewright.kernels.gemm.registry import GEMM_KERNELS, gemm_kernel, variants
 from tilewright.kernels.tiles import VECTOR_FLOATS
 from tilewright.tuning.cost import Table, predict, tabulate, with_free_splits
 from tilewright.tuning.features import features
@@ -19,7 +18,6 @@ from tilewright.tuning.features import features
 # two that k is below; larger sizes are all alike.
 _SMALL = 128
 _LARGE = 4096
-_SHORT = 512  # of k: no sum is too long
 
 _TABLES: dict[tuple[object, ...], Table] = {}
 
@@ -55,8 +53,8 @@ def table(operation: Operation, gpu: Gpu) -> Table:
     if found is None:
         typical = replace(o, m=m, n=n, k=k, batch=sizes[-1])
         # Whether sums are too long is for the model to see, when it knows the parts of k.
-        short = replace(typical, k=_whole(min(k, _SHORT), o.k))
-        ways = (*variants(typical, gpu), *TILED.variants(short, gpu))
+        cut = (v for kernel in GEMM_KERNELS.values() for v in kernel.only_cut(typical, gpu))
+        ways = (*variants(typical, gpu), *cut)
         alone = dict.fromkeys(replace(v, splits=1, workers=0) for v in ways)
         sharing = [v for v in alone if gemm_kernel(v.kernel).shares]
         tiles = [*alone, *(replace(v, workers=workers_of(v.tile, gpu)) for v in sharing)]

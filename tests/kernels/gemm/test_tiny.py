@@ -18,6 +18,7 @@ from tilewright.kernels.tiles import Tile
 from tilewright.toolchain import resources
 from tilewright.toolchain.sass import disassemble
 
+H200 = gpu("H200")
 ONE = Variant(kernel="tiny", tile=Tile(bm=8, bn=16))
 QUADS = Variant(kernel="tiny", tile=Tile(bm=32, bn=32, tm=4, tn=4))
 
@@ -106,13 +107,23 @@ def test_what_it_cannot_run_with_is_refused(
 
 def test_variants_are_of_batches_alone_and_all_different() -> None:
     o = Operation.plain(9, 4, 4, batch=8192)
-    found = list(TINY.variants(o, gpu("H200")))
+    found = list(TINY.variants(o, H200))
     launches = [(TINY.launch(o, v), v.tile.tm, v.tile.tn) for v in found]
     assert len(found) > 5
     assert len({(launch.block, tm, tn) for launch, tm, tn in launches}) == len(found)
     for variant in found:
         TINY.check(o, variant)
-    assert not list(TINY.variants(Operation.plain(9, 4, 4), gpu("H200")))
+    assert not list(TINY.variants(Operation.plain(9, 4, 4), H200))
+
+
+def test_threads_of_many_outputs_add_up_little_of_k() -> None:
+    """They have no registers for a second set of sums."""
+    outputs = {
+        k: {v.tile.tm * v.tile.tn for v in TINY.variants(Operation.plain(16, 16, k, batch=9), H200)}
+        for k in (128, 129)
+    }
+    assert max(outputs[128]) == 32
+    assert max(outputs[129]) == 4
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt"])

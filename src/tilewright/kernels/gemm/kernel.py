@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.operation import Access, Operation
+from tilewright.kernels.sharing import Sharing
 from tilewright.kernels.tiles import Tile
 from tilewright.launch import Launch
 
@@ -62,6 +63,29 @@ class Workspace:
     arrivals_bytes: int = 0
 
 
+def tiles_of(operation: Operation, tile: Tile) -> int:
+    """Return the tiles of the whole batch."""
+    return operation.batch * -(-operation.m // tile.bm) * -(-operation.n // tile.bn)
+
+
+def sharing(operation: Operation, variant: Variant) -> Sharing:
+    """Return how the workers share the last tiles."""
+    tile = variant.tile
+    depth = -(-operation.k // tile.bk)
+    return Sharing(tiles=tiles_of(operation, tile), depth=depth, workers=variant.workers)
+
+
+def longest(operation: Operation, variant: Variant) -> int:
+    """Return the most steps of k that a block adds up, or a few more; each is 1 where bk is 0."""
+    depth = -(-operation.k // max(variant.tile.bk, 1))
+    if not variant.workers:
+        return -(-depth // variant.splits)
+    shared = sharing(operation, variant)
+    if shared.shared < shared.tiles:
+        return depth
+    return min(depth, -(-shared.tiles * depth // variant.workers))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmKernel:
     """One kernel file: how it is compiled and launched, and which tiles it can run with.
@@ -69,13 +93,13 @@ class GemmKernel:
     `check(operation, variant)` raises TileError where the kernel cannot run so;
     `variants(operation, gpu)` yields the choices worth measuring, all of them legal on the GPU.
     `most_splits` are the most parts of k, each with at least `least_steps` steps of bk, and
-    `waves(tile)` how many blocks for each SM a split of k aims at, where it is not left whole;
-    `accurate(operation, variant, gpu)` says whether sums are short enough, which they are where no
-    block adds up more than `most_steps(operation, tile, gpu)` steps one after the other; `shares`
-    says whether workers can share the last tiles. `scheduled` that its main loop is worth
-    scheduling anew (toolchain/schedule). `access(operation)` is what the code depends on.
-    `sums_bytes(operation, variant, gpu)` is the shared memory that a launch needs for sums of
-    stretches of k, beyond what `launch` says.
+    `waves(tile)` how many blocks for each SM a split of k aims at, where it is not left whole.
+    Sums are short enough where no block adds up more than `most_steps(operation, tile, gpu)` steps
+    one after the other; `only_cut(operation, gpu)` yields, with k whole, what `variants` has in
+    parts of k alone, since its sums would be too long. `shares` says whether workers can share the
+    last tiles, `scheduled` that its main loop is worth scheduling anew (toolchain/schedule).
+    `access(operation)` is what the code depends on. `sums_bytes(operation, variant, gpu)` is the
+    shared memory that a launch needs for sums of stretches of k, beyond what `launch` says.
     """
 
     name: str
@@ -90,7 +114,7 @@ class GemmKernel:
     least_steps: int = 1
     waves: Callable[[Tile], tuple[int, ...]] = lambda tile: ()
     most_steps: Callable[[Operation, Tile, Gpu], float] = lambda operation, tile, gpu: math.inf
-    accurate: Callable[[Operation, Variant, Gpu], bool] = lambda operation, variant, gpu: True
+    only_cut: Callable[[Operation, Gpu], Iterator[Variant]] = lambda operation, gpu: iter(())
     shares: bool = False
     scheduled: bool = False
     access: Callable[[Operation], Access] = attrgetter("access")
@@ -105,6 +129,10 @@ class GemmKernel:
     def include_dirs(self) -> tuple[Path, ...]:
         """The folders that its includes are looked up in."""
         return (FOLDER.parent,)
+
+    def accurate(self, operation: Operation, variant: Variant, gpu: Gpu) -> bool:
+        """Return whether no sum of a variant is too long."""
+        return longest(operation, variant) <= self.most_steps(operation, variant.tile, gpu)
 
     def launch_on(self, operation: Operation, variant: Variant, gpu: Gpu) -> Launch:
         """Return how a GPU is to launch it.

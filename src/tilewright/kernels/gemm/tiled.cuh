@@ -3,7 +3,7 @@
 //
 // Contract: D = alpha*A*B + beta*C in float32 for each of a batch, any strides (lib/product.cuh),
 // any m, n, k. Products are summed in the order of k, one fused multiply-add each, in stretches of
-// 768 whose sums are added in order (lib/stretches.cuh); where k is cut (lib/work.cuh) each part
+// 528 whose sums are added in order (lib/stretches.cuh); where k is cut (lib/work.cuh) each part
 // so, and the parts in a fixed order. beta = 0 never reads C.
 //
 // Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread, in 4x4 quads: the lanes of a

@@ -17,9 +17,15 @@ from tilewright.kernels.gemm.candidates import (
     useful_splits,
     useful_workers,
 )
-from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
+from tilewright.kernels.gemm.kernel import (
+    GemmKernel,
+    Variant,
+    Workspace,
+    longest,
+    sharing,
+    tiles_of,
+)
 from tilewright.kernels.gemm.operation import Access, Operation
-from tilewright.kernels.sharing import Sharing
 from tilewright.kernels.tiles import (
     FLOAT_BYTES,
     WARP_THREADS,
@@ -31,7 +37,7 @@ from tilewright.kernels.tiles import (
 from tilewright.launch import Launch
 
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
-STRETCH = 768  # of k, whose sums are added in shared memory (lib/stretches.cuh)
+STRETCH = 528  # of k, whose sums are added in shared memory (lib/stretches.cuh)
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 
@@ -69,24 +75,12 @@ def _check(operation: Operation, variant: Variant) -> None:
     if variant.workers:
         if variant.splits > 1:
             raise TileError("splits and workers both cut k: leave one of them out")
-        steps = _sharing(operation, variant).shared * depth
+        steps = sharing(operation, variant).shared * depth
         if not variant.workers <= steps < 2**31:
             raise TileError(
                 f"workers = {variant.workers}: the tiles to share have {steps} steps of bk = "
                 f"{tile.bk}; each worker needs one, and 2^31 are too many to count"
             )
-
-
-def _tiles(operation: Operation, tile: Tile) -> int:
-    """Return the tiles of the whole batch."""
-    return operation.batch * -(-operation.m // tile.bm) * -(-operation.n // tile.bn)
-
-
-def _sharing(operation: Operation, variant: Variant) -> Sharing:
-    """Return how the workers share the last tiles."""
-    tile = variant.tile
-    depth = -(-operation.k // tile.bk)
-    return Sharing(tiles=_tiles(operation, tile), depth=depth, workers=variant.workers)
 
 
 def _shared_bytes(operation: Operation, tile: Tile) -> int:
@@ -109,7 +103,7 @@ def _both_along_k(access: Access) -> bool:
 def _sums_bytes(operation: Operation, variant: Variant, gpu: Gpu) -> int:
     """Return what the sums of stretches take, where a block has more than one of them."""
     tile = variant.tile
-    if _longest(operation, variant) * tile.bk <= STRETCH or not _keeps_sums(operation, tile, gpu):
+    if longest(operation, variant) * tile.bk <= STRETCH or not _keeps_sums(operation, tile, gpu):
         return 0
     return FLOAT_BYTES * tile.bm * tile.bn
 
@@ -130,17 +124,6 @@ def _cuts_sums(gpu: Gpu) -> bool:
     return 9 <= major < 12
 
 
-def _longest(operation: Operation, variant: Variant) -> int:
-    """Return the most steps of k that a block adds up, or a few more."""
-    depth = -(-operation.k // variant.tile.bk)
-    if not variant.workers:
-        return -(-depth // variant.splits)
-    sharing = _sharing(operation, variant)
-    if sharing.shared < sharing.tiles:
-        return depth
-    return min(depth, -(-sharing.tiles * depth // variant.workers))
-
-
 def _access(operation: Operation) -> Access:
     """Return how A and B are read: along k by single floats, since the tile is transposed."""
     found = operation.access
@@ -153,9 +136,9 @@ def _access(operation: Operation) -> Access:
 
 def _launch(operation: Operation, variant: Variant) -> Launch:
     tile = variant.tile
-    blocks = _tiles(operation, tile)
+    blocks = tiles_of(operation, tile)
     if variant.workers:
-        blocks += variant.workers - _sharing(operation, variant).shared
+        blocks += variant.workers - sharing(operation, variant).shared
     return Launch(
         grid=(blocks, variant.splits, 1),
         block=(tile.threads, 1, 1),
@@ -165,10 +148,10 @@ def _launch(operation: Operation, variant: Variant) -> Launch:
 
 def _workspace(operation: Operation, variant: Variant) -> Workspace:
     tile = variant.tile
-    slots, room = _tiles(operation, tile), variant.splits
+    slots, room = tiles_of(operation, tile), variant.splits
     if variant.workers:
-        sharing = _sharing(operation, variant)
-        slots, room = sharing.shared, sharing.room
+        shared = sharing(operation, variant)
+        slots, room = shared.shared, shared.room
     if room == 1:
         return Workspace()
     return Workspace(
@@ -178,20 +161,27 @@ def _workspace(operation: Operation, variant: Variant) -> Workspace:
 
 
 def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
+    for whole in _whole(operation, gpu):
+        tile = whole.tile
+        blocks, steps = tiles_of(operation, tile), -(-operation.k // tile.bk)
+        ways = [replace(whole, splits=s) for s in useful_splits(blocks, steps, gpu)]
+        ways += [replace(whole, workers=w) for w in useful_workers(blocks, steps, tile, gpu)]
+        for variant in ways:
+            if _is_legal(operation, variant) and TILED.accurate(operation, variant, gpu):
+                yield variant
+
+
+def _only_cut(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
+    return (v for v in _whole(operation, gpu) if not TILED.accurate(operation, v, gpu))
+
+
+def _whole(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
+    """Yield every tile that can run, with k whole, accurate or not."""
     for tile in TILES:
-        if _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max:
-            blocks, steps = _tiles(operation, tile), -(-operation.k // tile.bk)
-            ways = [{"splits": splits} for splits in useful_splits(blocks, steps, gpu)]
-            ways += [{"workers": workers} for workers in useful_workers(blocks, steps, tile, gpu)]
-            for way in ways:
-                variant = Variant(kernel="tiled", tile=tile, **way)
-                if _is_legal(operation, variant) and _is_accurate(operation, variant, gpu):
-                    yield variant
-
-
-def _is_accurate(operation: Operation, variant: Variant, gpu: Gpu) -> bool:
-    """Return whether no sum is longer than a stretch, where the GPU has tiles that see to it."""
-    return _longest(operation, variant) <= _most_steps(operation, variant.tile, gpu)
+        variant = Variant(kernel="tiled", tile=tile)
+        fits = _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max
+        if fits and _is_legal(operation, variant):
+            yield variant
 
 
 def _most_steps(operation: Operation, tile: Tile, gpu: Gpu) -> float:
@@ -233,7 +223,7 @@ TILED = GemmKernel(
     least_steps=LEAST_STEPS,
     waves=lambda tile: WAVES,
     most_steps=_most_steps,
-    accurate=_is_accurate,
+    only_cut=_only_cut,
     shares=True,
     scheduled=True,
     sums_bytes=_sums_bytes,

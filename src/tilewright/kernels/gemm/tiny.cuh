@@ -1,8 +1,9 @@
 // tiny: a batch of products so small that a block takes several, each whole in shared memory.
 //
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
-// alignment; m, n, k >= 1. Products are summed in the order of k, one fused multiply-add each;
-// beta = 0 never reads C.
+// alignment; m, n, k >= 1. Products are summed in the order of k, one fused multiply-add each, and
+// where a thread has few outputs in runs of 32, whose sums are added in order: a long sum has a
+// large error. beta = 0 never reads C.
 //
 // Tile: bm x bn outputs a block at most, of as many whole products as fit; tm x tn a thread, which
 // lie blockDim.y rows and blockDim.x columns apart. A thread's place in the block is (column, row,
@@ -138,6 +139,9 @@ struct Reader {
   }
 };
 
+constexpr int few_outputs = 4;    // of a thread, which has registers for their sums twice
+constexpr int few_products = 32;  // added one after another, where sums are kept twice
+
 template <Tile T, Access X>
 __global__ void __launch_bounds__(T.threads(), T.min_blocks)
 tiny(const __grid_constant__ Product p)
@@ -184,14 +188,30 @@ tiny(const __grid_constant__ Product p)
     const int col = min(ReadB::index(threadIdx.x, j, blockDim.x), most);
     from_b[j] = smem_b + product * b.size() + col * (X.b_along_n ? 1 : b.pitch);
   }
-  float acc[T.tm][T.tn] = {};
+  const auto add_products = [&](float(&sums)[T.tm][T.tn], int kk, int end) {
 #pragma unroll(4 / run)
-  for (int kk = 0; kk < p.k; kk += run) {
-    float frag_a[run][T.tm], frag_b[run][T.tn];
-    ReadA::template read<run>(frag_a, from_a, kk, a.pitch);
-    ReadB::template read<run>(frag_b, from_b, kk, b.pitch);
+    for (; kk < end; kk += run) {
+      float frag_a[run][T.tm], frag_b[run][T.tn];
+      ReadA::template read<run>(frag_a, from_a, kk, a.pitch);
+      ReadB::template read<run>(frag_b, from_b, kk, b.pitch);
 #pragma unroll
-    for (int k = 0; k < run; ++k) outer_product(acc, frag_a[k], frag_b[k]);
+      for (int k = 0; k < run; ++k) outer_product(sums, frag_a[k], frag_b[k]);
+    }
+  };
+  float acc[T.tm][T.tn] = {};
+  if constexpr (T.tm * T.tn <= few_outputs) {
+#pragma unroll 1
+    for (int kk = 0; kk < p.k; kk += few_products) {
+      float sums[T.tm][T.tn] = {};
+      add_products(sums, kk, min(kk + few_products, p.k));
+#pragma unroll
+      for (int i = 0; i < T.tm; ++i) {
+#pragma unroll
+        for (int j = 0; j < T.tn; ++j) acc[i][j] += sums[i][j];
+      }
+    }
+  } else {
+    add_products(acc, 0, p.k);
   }
 
   // epilogue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tilewright.errors import TileError
@@ -19,6 +20,9 @@ from tilewright.kernels.tiles import (
 from tilewright.launch import MAX_BLOCK, Launch
 
 _USE = TileUse(reads=frozenset({"tm", "tn"}))
+# Of a thread whose registers hold its sums twice, and so sums of few products each (tiny.cuh).
+_FEW_OUTPUTS = 4
+_LONGEST = 128  # of k, for other threads
 
 
 def _check(operation: Operation, variant: Variant) -> None:
@@ -87,6 +91,11 @@ def _workspace(operation: Operation, variant: Variant) -> Workspace:
     return Workspace()
 
 
+def _most_steps(operation: Operation, tile: Tile, gpu: Gpu) -> float:
+    """Return how much of k a thread may add up."""
+    return math.inf if tile.tm * tile.tn <= _FEW_OUTPUTS else _LONGEST
+
+
 def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     if operation.batch * operation.m * operation.n * operation.k == 0 or operation.batch == 1:
         return
@@ -98,6 +107,8 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
         try:
             _check(operation, variant)
         except TileError:
+            continue
+        if not TINY.accurate(operation, variant, gpu):
             continue
         launch = _launch(operation, variant)
         if launch.shared_bytes > gpu.limits.shared_bytes_per_block_max:
@@ -123,4 +134,5 @@ TINY = GemmKernel(
     launch=_launch,
     workspace=_workspace,
     variants=_variants,
+    most_steps=_most_steps,
 )

@@ -1,5 +1,18 @@
-// Sums over the lanes of a warp, many at a time.
+// Sums in trees: few roundings follow one another. Over the lanes of a warp, many at a time, and of
+// values that one thread can get at.
 #pragma once
+
+// The sum of value(first) and the next ones, `count` in all.
+template <int count, class Value>
+__device__ __forceinline__ float tree_sum(const Value& value, int first = 0)
+{
+  if constexpr (count == 1) {
+    return value(first);
+  } else {
+    constexpr int half = count / 2;
+    return tree_sum<half>(value, first) + tree_sum<count - half>(value, first + half);
+  }
+}
 
 // Which of the values a lane holds after a fold: `first` and the next ones, before `end`.
 struct Folded {

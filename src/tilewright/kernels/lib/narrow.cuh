@@ -178,8 +178,7 @@ __device__ void finish(float (&acc)[T.tm * T.tn], const Product& p, const Part& 
     const int output = tid + i * T.threads();
     if (output >= outputs) break;
     const int place = S::place_of(output / T.bn, output % T.bn);
-#pragma unroll
-    for (int w = 0; w < S::warps; ++w) value[i] += smem[w * outputs + place];
+    value[i] = tree_sum<S::warps>([&](int w) { return smem[w * outputs + place]; });
   }
   const int64 tile = blockIdx.x + static_cast<int64>(gridDim.x) * blockIdx.y;
   if constexpr (2 * outputs <= T.threads()) {

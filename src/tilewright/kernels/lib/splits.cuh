@@ -2,6 +2,7 @@
 // of them in the order of the parts, so that a result never depends on which block was last.
 #pragma once
 
+#include "lib/fold.cuh"
 #include "lib/product.cuh"
 #include "lib/types.cuh"
 
@@ -127,9 +128,7 @@ __device__ bool sum_few_splits(float& value, float* shared, const Product& p, in
   }
   __syncthreads();  // no thread adds sums that are not written
   if (tid < outputs) {
-    value = 0.0f;
-#pragma unroll
-    for (int group = 0; group < groups; ++group) value += shared[group * outputs + tid];
+    value = tree_sum<groups>([&](int group) { return shared[group * outputs + tid]; });
   }
   return true;
 }

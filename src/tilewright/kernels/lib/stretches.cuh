@@ -1,9 +1,10 @@
 // Long sums cut into stretches: the error of a float32 sum grows with how many products are added
-// one after another, so a block adds up to 768 of them in registers, and the sums of such stretches
+// one after another, so a block adds up to 528 of them in registers, and the sums of such stretches
 // in shared memory (docs/gemm.md has what that gains and costs).
 #pragma once
 
-constexpr int stretch = 768;  // a multiple of every bk
+// A multiple of every bk, and somewhat more than 512: so is many a k than its power of two.
+constexpr int stretch = 528;
 
 // Whether the sums find room: for blocks of so many outputs and bytes beside them, on one SM.
 constexpr bool sums_fit(int blocks, int outputs, int bytes)
