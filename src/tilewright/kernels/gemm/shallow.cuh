@@ -16,7 +16,6 @@
 // Grid: (tiles of D, 1, 1), those along n first, then along m, then of the batch.
 // Shared memory, dynamic: 4 * stages * bk * (bm + bn) bytes.
 #include "lib/async.cuh"
-#include "lib/epilogue.cuh"
 #include "lib/fragment.cuh"
 #include "lib/keep.cuh"
 #include "lib/lanes.cuh"
@@ -25,7 +24,6 @@
 #include "lib/tile.cuh"
 #include "lib/tile_order.cuh"
 #include "lib/types.cuh"
-#include "lib/vector.cuh"
 #include "lib/write_quads.cuh"
 
 // Takes the lowest digit off a number: which of `count` it is. One of one costs no division.
@@ -44,25 +42,6 @@ __device__ __forceinline__ void wait_for_all_but(int pending)
   else if (pending == 1) wait_copies<1>();
   else if (pending == 2) wait_copies<2>();
   else wait_copies<3>();
-}
-
-// What write_quads does where C is not read and all quads are whole, in a fifth of the code: the
-// first `rows` rows of outputs go to `d`, where the first one belongs.
-template <int lanes_m, int lanes_n, int M, int N>
-__device__ __forceinline__ void store_quads(const float (&acc)[M][N], float alpha, float* d,
-                                            int64 d_row, int rows)
-{
-  const auto scaled = [=](float sum) { return blend(alpha, sum, 0.0f, 0.0f); };
-#pragma unroll
-  for (int i = 0; i < M; ++i) {
-    const int at = i / 4 * 4 * lanes_m + i % 4;
-    if (at >= rows) continue;
-#pragma unroll
-    for (int j = 0; j < N; j += 4) {
-      *reinterpret_cast<float4*>(d + at * d_row + j * lanes_n) = {
-          scaled(acc[i][j]), scaled(acc[i][j + 1]), scaled(acc[i][j + 2]), scaled(acc[i][j + 3])};
-    }
-  }
 }
 
 template <Tile T, Access X>
@@ -134,9 +113,5 @@ shallow(const __grid_constant__ Product p)
   }
 
   // epilogue
-  const bool whole = p.beta == 0.0f && p.d_col == 1 && n0 + T.bn <= p.n &&
-                     aligned16(p.d, p.d_row) && p.d_batch % 4 == 0;
-  if (!whole) return write_quads<lanes_m, lanes_n>(acc, p, batch, m0 + row, n0 + col);
-  float* const d = p.d + batch * p.d_batch + (m0 + row) * p.d_row + n0 + col;
-  store_quads<lanes_m, lanes_n>(acc, p.alpha, d, p.d_row, static_cast<int>(p.m - m0) - row);
+  write_quads<lanes_m, lanes_n>(acc, p, batch, m0 + row, n0 + col);
 }
