@@ -341,6 +341,18 @@ def test_a_block_of_tiny_products_holds_as_many_as_its_threads_allow() -> None:
     assert "tiny" in kernels
 
 
+def test_shallow_copies_by_quads_along_k_too_and_all_at_once() -> None:
+    operation = Operation.plain(1000, 64, 64)
+    tile = Tile(bm=64, bn=64, bk=32, tm=4, tn=8, wm=16, wn=64, stages=2, min_blocks=4)
+    found = features([Variant(kernel="shallow", tile=tile)], operation, H200)
+    # 64 lines of 32 floats each of A and of B, by 4 floats of 32 lanes.
+    assert (found.quad.tolist(), found.single.tolist()) == ([2 * 64 * 32 / 4 / 32], [0])
+    assert found.ahead.tolist() == [1]
+    for k, there in ((100, True), (129, False)):
+        kernels = {v.kernel for v in table(Operation.plain(1000, 64, k), H200).variants}
+        assert ("shallow" in kernels) is there
+
+
 def test_a_repeated_operand_is_read_once() -> None:
     each = Operation.plain(64, 64, 64, batch=512)
     shared = replace(each, b=replace(each.b, batch=0))

@@ -132,9 +132,9 @@ def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
 
 
 def _shape(variant: Variant, resident: float) -> tuple[float, ...]:
-    """Return a tile's place among others, by the names of SHAPE; tiny's are all alike."""
+    """Return a tile's place among others, by the names of SHAPE; those of few tiles are alike."""
     tile = variant.tile
-    if variant.kernel == "tiny":
+    if variant.kernel in ("tiny", "shallow"):
         return (0.0,) * len(SHAPE)
     if variant.kernel == "tiled":
         few, each, step, aspect = tile.tm, tile.tn, tile.bk / 12, tile.bm / tile.bn

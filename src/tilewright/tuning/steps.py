@@ -39,15 +39,15 @@ class Step:
 
 
 def staged(variant: Variant, operation: Operation, *, bm: float, bn: float, floats: float) -> Step:
-    """Return a step of `tiled` or `tiny`, of `floats` of k: of all products of a block.
+    """Return a step of `tiled`, `tiny` or `shallow`, of `floats` of k of all of a block's products.
 
-    The tile of A lies along m and that of B along n: what lies along k is copied float by float.
-    Tiny keeps the operands' own order.
+    Tiled's tile of A lies along m and that of B along n: what lies along k is copied float by
+    float. The others keep the operands' own order, and copy all of k at once.
     """
     tile, access = variant.tile, operation.access
-    tiny = variant.kernel == "tiny"
-    a = access.a_vector if tiny or not access.a_along_k else 1
-    b = access.b_vector if tiny or access.b_along_n else 1
+    turned = variant.kernel == "tiled"
+    a = 1 if turned and access.a_along_k else access.a_vector
+    b = 1 if turned and not access.b_along_n else access.b_vector
     quads = sum(side / VECTOR_FLOATS for side, vector in ((bm, a), (bn, b)) if vector > 1)
     singles = sum(side for side, vector in ((bm, a), (bn, b)) if vector == 1)
     vectors = (tile.tm + tile.tn) / (tile.tm * tile.tn * VECTOR_FLOATS)
@@ -55,7 +55,7 @@ def staged(variant: Variant, operation: Operation, *, bm: float, bn: float, floa
         load=_WAVEFRONTS * bm * bn * floats * vectors / WARP_THREADS,
         single=singles * floats / WARP_THREADS,
         quad=quads * floats / WARP_THREADS,
-        ahead=1 if tiny else max(tile.stages - 1, 1),
+        ahead=max(tile.stages - 1, 1) if turned else 1,
     )
 
 

@@ -10,12 +10,13 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.gemv import GEMV
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.shallow import SHALLOW
 from tilewright.kernels.gemm.skinny import SKINNY
 from tilewright.kernels.gemm.tiled import TILED
 from tilewright.kernels.gemm.tiny import TINY
 
 GEMM_KERNELS: Mapping[str, GemmKernel] = MappingProxyType(
-    {k.name: k for k in (TILED, SKINNY, GEMV, TINY)}
+    {k.name: k for k in (TILED, SKINNY, GEMV, TINY, SHALLOW)}
 )
 
 
@@ -38,5 +39,5 @@ def variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     """
     many = list(TINY.variants(operation, gpu))
     yield from many
-    for kernel in (TILED,) if many else (TILED, SKINNY, GEMV):
+    for kernel in (TILED, SHALLOW) if many else (TILED, SHALLOW, SKINNY, GEMV):
         yield from kernel.variants(operation, gpu)
