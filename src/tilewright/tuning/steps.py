@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.kernels.gemm import narrow
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS
 
 # A 128-bit load of a warp takes two cycles of the shared memory where lanes share addresses in
@@ -41,15 +42,13 @@ class Step:
 def staged(variant: Variant, operation: Operation, *, bm: float, bn: float, floats: float) -> Step:
     """Return a step of `tiled` or `tiny`, of `floats` of k: of all products of a block.
 
-    The tile of A lies along m and that of B along n: what lies along k is copied float by float.
-    Tiny keeps the operands' own order.
+    What the kernel transposes on its way to shared memory is copied float by float.
     """
-    tile, access = variant.tile, operation.access
-    tiny = variant.kernel == "tiny"
-    a = access.a_vector if tiny or not access.a_along_k else 1
-    b = access.b_vector if tiny or access.b_along_n else 1
-    quads = sum(side / VECTOR_FLOATS for side, vector in ((bm, a), (bn, b)) if vector > 1)
-    singles = sum(side for side, vector in ((bm, a), (bn, b)) if vector == 1)
+    tile, tiny = variant.tile, variant.kernel == "tiny"
+    access = gemm_kernel(variant.kernel).access(operation, tile)
+    sides = ((bm, access.a_vector), (bn, access.b_vector))
+    quads = sum(side / VECTOR_FLOATS for side, vector in sides if vector > 1)
+    singles = sum(side for side, vector in sides if vector == 1)
     vectors = (tile.tm + tile.tn) / (tile.tm * tile.tn * VECTOR_FLOATS)
     return Step(
         load=_WAVEFRONTS * bm * bn * floats * vectors / WARP_THREADS,

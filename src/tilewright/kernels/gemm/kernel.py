@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 
 from tilewright.gpus import Gpu
@@ -73,7 +72,7 @@ class GemmKernel:
     `accurate(operation, variant, gpu)` says whether sums are short enough, which they are where no
     block adds up more than `most_steps(operation, tile, gpu)` steps one after the other; `shares`
     says whether workers can share the last tiles. `scheduled` that its main loop is worth
-    scheduling anew (toolchain/schedule). `access(operation)` is what the code depends on.
+    scheduling anew (toolchain/schedule). `access(operation, tile)` is what the code depends on.
     `sums_bytes(operation, variant, gpu)` is the shared memory that a launch needs for sums of
     stretches of k, beyond what `launch` says.
     """
@@ -93,7 +92,7 @@ class GemmKernel:
     accurate: Callable[[Operation, Variant, Gpu], bool] = lambda operation, variant, gpu: True
     shares: bool = False
     scheduled: bool = False
-    access: Callable[[Operation], Access] = attrgetter("access")
+    access: Callable[[Operation, Tile], Access] = lambda operation, tile: operation.access
     sums_bytes: Callable[[Operation, Variant, Gpu], int] = lambda operation, variant, gpu: 0
 
     @property
@@ -123,4 +122,5 @@ class GemmKernel:
             TileError: the kernel cannot run so.
         """
         self.check(operation, variant)
-        return f"{self.function}<{variant.tile.expression()},{self.access(operation).expression()}>"
+        access = self.access(operation, variant.tile)
+        return f"{self.function}<{variant.tile.expression()},{access.expression()}>"
