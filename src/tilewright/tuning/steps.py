@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.kernels.gemm import narrow
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS
 
 # A 128-bit load of a warp takes two cycles of the shared memory where lanes share addresses in
@@ -41,21 +42,19 @@ class Step:
 def staged(variant: Variant, operation: Operation, *, bm: float, bn: float, floats: float) -> Step:
     """Return a step of `tiled`, `tiny` or `shallow`, of `floats` of k of all of a block's products.
 
-    Tiled's tile of A lies along m and that of B along n: what lies along k is copied float by
-    float. The others keep the operands' own order, and copy all of k at once.
+    What the kernel transposes on its way to shared memory is copied float by float.
     """
-    tile, access = variant.tile, operation.access
-    turned = variant.kernel == "tiled"
-    a = 1 if turned and access.a_along_k else access.a_vector
-    b = 1 if turned and not access.b_along_n else access.b_vector
-    quads = sum(side / VECTOR_FLOATS for side, vector in ((bm, a), (bn, b)) if vector > 1)
-    singles = sum(side for side, vector in ((bm, a), (bn, b)) if vector == 1)
+    tile = variant.tile
+    access = gemm_kernel(variant.kernel).access(operation, tile)
+    sides = ((bm, access.a_vector), (bn, access.b_vector))
+    quads = sum(side / VECTOR_FLOATS for side, vector in sides if vector > 1)
+    singles = sum(side for side, vector in sides if vector == 1)
     vectors = (tile.tm + tile.tn) / (tile.tm * tile.tn * VECTOR_FLOATS)
     return Step(
         load=_WAVEFRONTS * bm * bn * floats * vectors / WARP_THREADS,
         single=singles * floats / WARP_THREADS,
         quad=quads * floats / WARP_THREADS,
-        ahead=max(tile.stages - 1, 1) if turned else 1,
+        ahead=max(tile.stages - 1, 1),
     )
 
 

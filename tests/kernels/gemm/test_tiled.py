@@ -20,6 +20,8 @@ LAYOUTS = ("nn", "nt", "tn", "tt")
 SMALL = Tile(bm=32, bn=64, bk=16, tm=4, tn=4, wm=16, wn=32, min_blocks=5, stages=4)
 LARGE = Tile(bm=128, bn=128, bk=8, tm=16, tn=8, wm=64, wn=64, min_blocks=2, stages=4)
 
+EIGHTS = Tile(bm=64, bn=128, bk=8, tm=8, tn=8, wm=32, wn=64, min_blocks=3, stages=4)
+
 
 def tiled(tile: Tile, splits: int = 1, workers: int = 0) -> Variant:
     return Variant(kernel="tiled", tile=tile, splits=splits, workers=workers)
@@ -61,6 +63,57 @@ def test_any_strides(operation: Operation) -> None:
     assert_held(operation, tiled(SMALL), beta=1.0 if operation.c else 0.0)
 
 
+def in_rows(operation: Operation, tile: Tile) -> str:
+    """Return the operands that a tile keeps in rows along k, read from what is compiled."""
+    x = TILED.access(operation, tile)
+    a, b = x.a_along_k and x.a_vector == 4, not x.b_along_n and x.b_vector == 4
+    return "A" * a + "B" * b
+
+
+@pytest.mark.parametrize(
+    ("tile", "kept"),
+    [
+        (SMALL, {"nn": "A", "nt": "B", "tt": "B"}),
+        (replace(SMALL, bm=64, bn=32), {"nn": "A", "nt": "A", "tt": "B"}),  # more of A is copied
+        (LARGE, {"nt": "B"}),  # a thread has 16 rows of A; with one along k it gains nothing
+        (replace(LARGE, tm=8, tn=16, wm=32, wn=128), {"nt": "A"}),
+        (EIGHTS, {"nn": "A", "nt": "B", "tt": "B"}),
+        (replace(EIGHTS, min_blocks=4), {}),  # too few registers
+        (replace(EIGHTS, bk=12), {}),  # three quads a row do not share 128 threads evenly
+    ],
+)
+def test_which_operand_stays_in_rows(tile: Tile, kept: dict[str, str]) -> None:
+    for layout in LAYOUTS:
+        whole = Operation.plain(512, 512, 516, layout=layout)
+        assert in_rows(whole, tile) == kept.get(layout, "")
+        assert in_rows(Operation.plain(512, 512, 515, layout=layout), tile) == ""
+
+
+@pytest.mark.parametrize(
+    ("tile", "layout"),
+    [
+        (EIGHTS, "nn"),
+        (replace(EIGHTS, bm=128, bn=64, bk=16, stages=3), "nt"),
+        (EIGHTS, "tt"),
+        (replace(LARGE, tm=8, tn=16, wm=32, wn=128), "nt"),
+    ],
+)
+def test_an_operand_in_rows_at_a_ragged_shape(tile: Tile, layout: str) -> None:
+    o = Operation.plain(tile.bm + 5, tile.bn + 3, 3 * tile.bk + 4, layout=layout, beta=True)
+    assert in_rows(o, tile)
+    assert_held(o, tiled(tile), alpha=0.5, beta=-2.0)
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tt"])
+def test_an_operand_in_rows_where_k_is_cut(layout: str) -> None:
+    for k in (4, 100):
+        assert_held(Operation.plain(33, 68, k, layout=layout), tiled(SMALL))
+    o = Operation.plain(36, 132, 212, layout=layout, batch=2)
+    assert in_rows(o, SMALL)
+    assert_held(o, tiled(SMALL, splits=3))
+    assert_held(o, tiled(SMALL, workers=7))
+
+
 def test_c_is_not_read_where_beta_is_0_and_k_may_be_0() -> None:
     assert_held(Operation.plain(33, 40, 50, beta=True), tiled(SMALL), beta=0.0)
     assert_held(Operation.plain(33, 40, 0, beta=True), tiled(SMALL), beta=2.0)
@@ -94,6 +147,7 @@ def stretched(a: np.ndarray, b: np.ndarray, steps: list[int]) -> np.ndarray:
         ("H200", SMALL, 529, [1, 528]),
         ("H200", SMALL, 1700, [116, 528, 528, 528]),
         ("H200", LARGE, 1700, [116, 528, 528, 528]),  # the same bits whatever the tile
+        ("H200", EIGHTS, 1700, [116, 528, 528, 528]),
         ("RTX A6000", SMALL, 1700, [1700]),  # its SMs have no room for the sums
     ],
 )

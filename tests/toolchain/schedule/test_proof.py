@@ -174,6 +174,16 @@ def test_sums_in_another_order(code: Code) -> None:
     refuse(code, swap(one, two), "not proved")
 
 
+def test_a_load_into_registers_that_are_still_read(code: Code) -> None:
+    def in_place(line: Line) -> bool:
+        before = code.loop[code.loop.index(line) - 1]
+        taken = {*line.ops.writes} & {*before.ops.reads}
+        return line.ins.mnemonic == "LDS.128" and before.ins.opcode == "FFMA" and bool(taken)
+
+    n = first(code, in_place, 1)  # of a row of A, four steps of k
+    refuse(code, swap(n - 1, n), "holds something else at the end of a turn")
+
+
 def test_a_load_before_the_barrier_that_makes_it_right(code: Code) -> None:
     barrier = first(code, opcode("BAR"))
     load = first(code, opcode("LDS"), start=barrier)

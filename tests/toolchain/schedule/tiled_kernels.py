@@ -12,6 +12,7 @@ from tilewright.toolchain.schedule import Scheduled, schedule_main_loop
 TILES = {
     "8x8": Tile(bm=128, bn=128, bk=8, tm=8, tn=8, wm=32, wn=64, min_blocks=2, stages=4),
     "8x16": Tile(bm=128, bn=256, bk=8, tm=8, tn=16, wm=32, wn=128, stages=4),
+    "16x8": Tile(bm=128, bn=256, bk=8, tm=16, tn=8, wm=64, wn=64, min_blocks=1, stages=4),
     "4x8": Tile(bm=64, bn=128, bk=16, tm=4, tn=8, wm=16, wn=64, stages=3),
     "4x4": Tile(bm=64, bn=64, bk=16, tm=4, tn=4, wm=16, wn=32, min_blocks=2, stages=4),
 }

@@ -25,7 +25,11 @@ MOST_ASPECT = 4  # a longer block reads more of A and B than a squarer one of as
 # 64 outputs or more 28 do, which leaves two blocks of 256 threads an SM with 8x8; threads with
 # fewer copy more for each of theirs, and were seen to spill with less than 56.
 _OTHER_REGISTERS, _OTHERS_OF_FEW, _FEW_OUTPUTS = 28, 56, 32
-_SM_REGISTERS = 65536  # of every architecture that is compiled for
+SM_REGISTERS = 65536  # of every architecture that is compiled for
+
+# The fewest blocks an SM for the sake of an operand in rows: one of 256 threads with 8x8 was beaten
+# by three of 128 (H200, 2026-11-30, 128x2112x7168 nt: 36.7 and 40.6 TFLOP/s).
+_FEWEST = 2
 
 # Blocks for each SM that a split of k aims at.
 WAVES = (1, 2, 4, 8)
@@ -43,6 +47,14 @@ def registers(tile: Tile) -> int:
     return outputs + 2 * (tile.tm + tile.tn) + others
 
 
+def registers_in_rows(tile: Tile, count: int) -> int:
+    """Return the same where an operand stays in rows, of which a thread has `count` a step.
+
+    Its fragments are of four steps of k, and replaced in place.
+    """
+    return registers(tile) + 2 * count
+
+
 def tiled_tiles() -> Iterator[Tile]:
     """Yield the tiles worth measuring that some GPU can run, the largest first."""
     for (tm, tn), warps in product(reversed(OUTPUTS), reversed(WARPS)):
@@ -53,14 +65,15 @@ def tiled_tiles() -> Iterator[Tile]:
                 continue
             for bk, stages in STEPS[tm * tn]:
                 tile = Tile(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, wm=wm, wn=wn, stages=stages)
-                yield replace(tile, min_blocks=_blocks(tile))
+                most = _blocks(tile, registers(tile))
+                in_rows = _blocks(tile, registers_in_rows(tile, min(tm, tn)))
+                for blocks in sorted({most, max(in_rows, min(most, _FEWEST))}, reverse=True):
+                    yield replace(tile, min_blocks=blocks)
 
 
-def _blocks(tile: Tile) -> int:
-    """Return how many blocks an SM with 65 536 registers and 227 KB of shared memory holds."""
-    return min(
-        _SM_REGISTERS // (tile.threads * registers(tile)), MAX_SHARED_BYTES // tile.shared_bytes
-    )
+def _blocks(tile: Tile, each: int) -> int:
+    """Return how many blocks an SM with 227 KB of shared memory holds, by a thread's registers."""
+    return min(SM_REGISTERS // (tile.threads * each), MAX_SHARED_BYTES // tile.shared_bytes)
 
 
 def useful_splits(

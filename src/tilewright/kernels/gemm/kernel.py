@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 
 from tilewright.gpus import Gpu
@@ -98,8 +97,8 @@ class GemmKernel:
     one after the other; `only_cut(operation, gpu)` yields, with k whole, what `variants` has in
     parts of k alone, since its sums would be too long. `shares` says whether workers can share the
     last tiles, `scheduled` that its main loop is worth scheduling anew (toolchain/schedule).
-    `access(operation)` is what the code depends on. `sums_bytes(operation, variant, gpu)` is the
-    shared memory that a launch needs for sums of stretches of k, beyond what `launch` says.
+    `access(operation, tile)` is what the code depends on. `sums_bytes(operation, variant, gpu)` is
+    the shared memory that a launch needs for sums of stretches of k, beyond what `launch` says.
     """
 
     name: str
@@ -117,7 +116,7 @@ class GemmKernel:
     only_cut: Callable[[Operation, Gpu], Iterator[Variant]] = lambda operation, gpu: iter(())
     shares: bool = False
     scheduled: bool = False
-    access: Callable[[Operation], Access] = attrgetter("access")
+    access: Callable[[Operation, Tile], Access] = lambda operation, tile: operation.access
     sums_bytes: Callable[[Operation, Variant, Gpu], int] = lambda operation, variant, gpu: 0
 
     @property
@@ -151,4 +150,5 @@ class GemmKernel:
             TileError: the kernel cannot run so.
         """
         self.check(operation, variant)
-        return f"{self.function}<{variant.tile.expression()},{self.access(operation).expression()}>"
+        access = self.access(operation, variant.tile)
+        return f"{self.function}<{variant.tile.expression()},{access.expression()}>"

@@ -16,20 +16,20 @@
 //      | quad | quad | quad | quad |
 //      +------+------+------+------+
 //
-// Shared memory, dynamic: stages * bk * (bm + bn) floats, 4 or 8 more a row of an operand that
-// is read along k (it is transposed on its way); behind them bm * bn floats for the
-// sums of stretches, where a block has more than one. One barrier each bk steps of k: after it the
-// tile just read may be overwritten, and the next one is there.
+// Shared memory, dynamic: stages * bk * (bm + bn) floats, and padding for an operand along k, which
+// is transposed on its way or stays in rows (lib/side.cuh); behind them bm * bn floats for the sums
+// of stretches, where a block has more than one. One barrier each bk steps of k: after it the tile
+// just read may be overwritten, and the next one is there.
 // NOTE: the main loop is one basic block on purpose: copies past the end are predicated, not jumped
 // over, so that ptxas and our own scheduler (toolchain/schedule) can move code across them.
 #include "lib/fragment.cuh"
 #include "lib/keep.cuh"
 #include "lib/lanes.cuh"
 #include "lib/product.cuh"
+#include "lib/side.cuh"
 #include "lib/splits.cuh"
 #include "lib/stretches.cuh"
 #include "lib/tile.cuh"
-#include "lib/tile_copy.cuh"
 #include "lib/tile_order.cuh"
 #include "lib/work.cuh"
 #include "lib/write_quads.cuh"
@@ -65,21 +65,27 @@ tiled(const __grid_constant__ Product p)
   constexpr int threads = T.threads();
   constexpr int lanes_m = T.wm / T.tm;
   constexpr int lanes_n = T.wn / T.tn;
-  constexpr bool both_along_k = X.a_along_k && !X.b_along_n;
+  // Whether an operand stays in rows, and whether both are transposed on their way.
+  constexpr bool rows_a = X.a_along_k && X.a_vector == 4;
+  constexpr bool rows_b = !X.b_along_n && X.b_vector == 4;
+  constexpr bool both_transposed = X.a_along_k && !rows_a && !X.b_along_n && !rows_b;
+  static_assert(!(rows_a && rows_b), "registers and their banks allow for one operand in rows");
   // Eight lanes along k read whole sectors, but take twice the pointers.
-  constexpr int lanes_k = T.tm * T.tn < 128 || both_along_k ? 4 : 8;
-  using CopyA = TileCopy<T.bm, T.bk, threads, X.a_along_k, X.a_vector, lanes_k>;
-  using CopyB = TileCopy<T.bn, T.bk, threads, !X.b_along_n, X.b_vector, lanes_k>;
+  constexpr int lanes_k = T.tm * T.tn < 128 || (X.a_along_k && !X.b_along_n) ? 4 : 8;
+  using A = Side<T, T.bm, T.tm, lanes_m, X.a_along_k, X.a_vector, lanes_k>;
+  using B = Side<T, T.bn, T.tn, lanes_n, !X.b_along_n, X.b_vector, lanes_k>;
+  using CopyA = typename A::Copy;
+  using CopyB = typename B::Copy;
 
   // shared memory: [stage][A's tile, then B's]; addresses and sizes in bytes
-  constexpr unsigned size_a = 4 * T.bk * CopyA::ld;
-  constexpr unsigned stage = size_a + 4 * T.bk * CopyB::ld;
+  constexpr unsigned size_a = 4 * CopyA::floats;
+  constexpr unsigned stage = size_a + 4 * CopyB::floats;
   constexpr unsigned last_stage = (T.stages - 1) * stage;
   // Where both operands are read along k, each row of their tiles is a line of L1 while copies are
   // on their way: the sums of two blocks would leave too few.
   constexpr int blocks = T.min_blocks > 1 ? T.min_blocks : 1;
   constexpr bool sums_kept = sums_fit(blocks, T.bm * T.bn, T.stages * stage) &&
-                             (blocks == 1 || !both_along_k);
+                             (blocks == 1 || !both_transposed);
   extern __shared__ __align__(128) float smem[];
   const unsigned base = shared_address(smem);
 
@@ -91,8 +97,8 @@ tiled(const __grid_constant__ Product p)
     return tid / 32 % T.warps_n() * T.wn + z_order<lanes_m, lanes_n>(tid % 32).n * 4;
   };
   const int tid = threadIdx.x;
-  const unsigned from_a = keep(base + 4 * row_of(tid));
-  const unsigned from_b = keep(base + size_a + 4 * col_of(tid));
+  const unsigned from_a = keep(base + 4 * row_of(tid) * A::Fragment::next);
+  const unsigned from_b = keep(base + size_a + 4 * col_of(tid) * B::Fragment::next);
 
   Place place;
   for (unsigned number = 0; find_place<T>(p, number, place); ++number) {
@@ -116,17 +122,18 @@ tiled(const __grid_constant__ Product p)
       copy_a.advance(valid * p.a_col);
       copy_b.advance(valid * p.b_row);
     }
-    float acc[T.tm][T.tn] = {};
+    // [m][n], or [n][m]: the outputs that share a value of the operand in rows are neighbours.
+    float acc[rows_b ? T.tn : T.tm][rows_b ? T.tm : T.tn] = {};
     auto& sums = reinterpret_cast<float(&)[T.tm * T.tn]>(acc);
-    float frag_a[2][T.tm], frag_b[2][T.tn];
-    const auto load = [&](int buffer, unsigned tile, int k) {
-      load_quads<T.tm, 4 * lanes_m>(frag_a[buffer], from_a + tile + 4 * k * CopyA::ld);
-      load_quads<T.tn, 4 * lanes_n>(frag_b[buffer], from_b + tile + 4 * k * CopyB::ld);
-    };
+    typename A::Fragment frag_a;
+    typename B::Fragment frag_b;
     unsigned read = 0, write = last_stage;  // the stages to read and to overwrite
     wait_copies<T.stages - 2>();
     __syncthreads();
-    load(0, read, 0);
+    frag_a.ahead(from_a + read, 0);
+    frag_b.ahead(from_b + read, 0);
+    frag_a.behind(from_a + read, 0);
+    frag_b.behind(from_b + read, 0);
 
     // main loop
     for (int done = 0;; ++done) {
@@ -141,7 +148,8 @@ tiled(const __grid_constant__ Product p)
             write = read;
             read = read == last_stage ? 0 : read + stage;
           }
-          load((k + 1) % 2, read, (k + 1) % T.bk);
+          frag_a.ahead(from_a + read, (k + 1) % T.bk);
+          frag_b.ahead(from_b + read, (k + 1) % T.bk);
           if (k == 0) {
             copy_a(write, left >= T.stages);
             copy_b(write, left >= T.stages);
@@ -151,7 +159,13 @@ tiled(const __grid_constant__ Product p)
             copy_a.advance(copy_a.step);
             copy_b.advance(copy_b.step);
           }
-          outer_product(acc, frag_a[k % 2], frag_b[k % 2]);
+          if constexpr (rows_b) {
+            multiply_add(acc, frag_b, frag_a, k);
+          } else {
+            multiply_add(acc, frag_a, frag_b, k);
+          }
+          frag_a.behind(from_a + read, (k + 1) % T.bk);
+          frag_b.behind(from_b + read, (k + 1) % T.bk);
         }
       }
       const unsigned kept = base + T.stages * stage + 16 * anew(tid);
@@ -165,8 +179,8 @@ tiled(const __grid_constant__ Product p)
     if (sum_parts<threads>(sums, p, place.segment.slot, place.segment.part, place.segment.parts,
                            place.segment.room)) {
       const int again = anew(tid);
-      write_quads<lanes_m, lanes_n>(acc, p, place.batch, place.m0 + row_of(again),
-                                    place.n0 + col_of(again));
+      write_quads<lanes_m, lanes_n, rows_b>(acc, p, place.batch, place.m0 + row_of(again),
+                                            place.n0 + col_of(again));
     }
   }
 }

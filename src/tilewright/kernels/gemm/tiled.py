@@ -12,7 +12,9 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.candidates import (
     LEAST_STEPS,
     MOST_SPLITS,
+    SM_REGISTERS,
     WAVES,
+    registers_in_rows,
     tiled_tiles,
     useful_splits,
     useful_workers,
@@ -28,6 +30,7 @@ from tilewright.kernels.gemm.kernel import (
 from tilewright.kernels.gemm.operation import Access, Operation
 from tilewright.kernels.tiles import (
     FLOAT_BYTES,
+    VECTOR_FLOATS,
     WARP_THREADS,
     Tile,
     TileUse,
@@ -38,6 +41,10 @@ from tilewright.launch import Launch
 
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
 STRETCH = 528  # of k, whose sums are added in shared memory (lib/stretches.cuh)
+# Where one operand alone lies along k, threads with so many outputs gain nothing from rows: nn at
+# 4096³ on an H200, 54.3 TFLOP/s transposed and 53.6 in rows (2026-11-30).
+_MANY_OUTPUTS = 128
+_MOST_ROWS = 8  # of a thread, four registers each
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 
@@ -49,13 +56,17 @@ def _check_tile(tile: Tile) -> None:
 
 @functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
 def _check_copies(tile: Tile, access: Access) -> None:
+    access = _read(tile, access)
     lanes = _lanes_k(tile, access)
     panels = (
         ("bm", tile.bm, access.a_along_k, access.a_vector),
         ("bn", tile.bn, not access.b_along_n, access.b_vector),
     )
     for name, width, along_k, vector in panels:
-        if not copies_fit(tile, width, along_k=along_k, vector=vector, lanes_k=lanes):
+        in_rows = along_k and vector == VECTOR_FLOATS  # which is done only where they fit
+        if not in_rows and not copies_fit(
+            tile, width, along_k=along_k, vector=vector, lanes_k=lanes
+        ):
             raise TileError(
                 f"{tile}: its {tile.threads} threads cannot copy {name} = {width} by bk = "
                 f"{tile.bk} with as many copies each: change {name}, bk, or the warps' tiles"
@@ -85,19 +96,32 @@ def _check(operation: Operation, variant: Variant) -> None:
 
 def _shared_bytes(operation: Operation, tile: Tile) -> int:
     """Return what `TileCopy` lays out: rows of an operand that is read along k are padded."""
-    access = operation.access
-    padded = int(access.a_along_k) + int(not access.b_along_n)
-    pad = WARP_THREADS // _lanes_k(tile, access) * padded
-    return tile.shared_bytes + FLOAT_BYTES * tile.stages * tile.bk * pad
+    access = _access(operation, tile)
+    panels = (
+        (tile.bm, access.a_along_k, access.a_vector),
+        (tile.bn, not access.b_along_n, access.b_vector),
+    )
+    transposed = FLOAT_BYTES * WARP_THREADS // _lanes_k(tile, access) * tile.bk
+    pads = (
+        (FLOAT_BYTES * width if vector == VECTOR_FLOATS else transposed)
+        for width, along_k, vector in panels
+        if along_k
+    )
+    return tile.shared_bytes + tile.stages * sum(pads)
 
 
 def _lanes_k(tile: Tile, access: Access) -> int:
-    """Return how many lanes copy neighbours along k."""
+    """Return how many lanes copy neighbours along k, where a tile is transposed on its way."""
     return 4 if tile.tm * tile.tn < 128 or _both_along_k(access) else 8
 
 
 def _both_along_k(access: Access) -> bool:
     return access.a_along_k and not access.b_along_n
+
+
+def _both_transposed(access: Access) -> bool:
+    """Return whether both operands are read along k, by single floats."""
+    return _both_along_k(access) and access.a_vector == access.b_vector == 1
 
 
 def _sums_bytes(operation: Operation, variant: Variant, gpu: Gpu) -> int:
@@ -115,7 +139,7 @@ def _keeps_sums(operation: Operation, tile: Tile, gpu: Gpu) -> bool:
     return (
         _cuts_sums(gpu)
         and blocks * (used + limits.shared_bytes_reserved) <= limits.shared_bytes
-        and (blocks == 1 or not _both_along_k(operation.access))
+        and (blocks == 1 or not _both_transposed(_access(operation, tile)))
     )
 
 
@@ -124,14 +148,39 @@ def _cuts_sums(gpu: Gpu) -> bool:
     return 9 <= major < 12
 
 
-def _access(operation: Operation) -> Access:
-    """Return how A and B are read: along k by single floats, since the tile is transposed."""
-    found = operation.access
+def _access(operation: Operation, tile: Tile) -> Access:
+    """Return how a tile reads A and B."""
+    return _read(tile, operation.access)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(tile: Tile, access: Access) -> Access:
+    """Return how a tile reads A and B: what lies along k by vectors where it stays in rows.
+
+    Then fragments are quads of k (lib/row_copy.cuh), for which registers suffice once: of two
+    operands it is the one of which more is copied. Else what lies along k is read by single floats,
+    and transposed on its way.
+    """
+    a = access.a_along_k and access.a_vector == VECTOR_FLOATS and _fits_in_rows(tile, tile.bm)
+    b = not access.b_along_n and access.b_vector == VECTOR_FLOATS and _fits_in_rows(tile, tile.bn)
+    a, b = a and tile.tm <= _MOST_ROWS, b and tile.tn <= _MOST_ROWS
+    if tile.tm * tile.tn >= _MANY_OUTPUTS and not _both_along_k(access):
+        a = b = False
+    elif a and b:
+        a, b = tile.bm > tile.bn, tile.bm <= tile.bn
     return replace(
-        found,
-        a_vector=1 if found.a_along_k else found.a_vector,
-        b_vector=found.b_vector if found.b_along_n else 1,
+        access,
+        a_vector=access.a_vector if a or not access.a_along_k else 1,
+        b_vector=access.b_vector if b or access.b_along_n else 1,
     )
+
+
+def _fits_in_rows(tile: Tile, width: int) -> bool:
+    """Return whether the block can copy an operand in rows, and has registers for its fragments."""
+    span, rest = divmod(VECTOR_FLOATS * tile.threads, tile.bk)
+    evenly = rest == 0 and span % VECTOR_FLOATS == 0 and width % span == 0
+    most = SM_REGISTERS // (tile.threads * max(tile.min_blocks, 1))
+    return evenly and registers_in_rows(tile, min(tile.tm, tile.tn)) <= most
 
 
 def _launch(operation: Operation, variant: Variant) -> Launch:

@@ -13,6 +13,16 @@ struct Panel {
   bool inner;  // whether there is a tile before this one
 };
 
+// What to read of tiles of `width` for an element that may lie past the matrix, where outputs are
+// that nobody stores: another one for each, since lanes that copy one element to many places wait
+// for each other.
+template <int width>
+__device__ int inside(int at, const Panel& panel)
+{
+  if (at < panel.width) return at;
+  return panel.inner ? at - width : at % panel.width;
+}
+
 // The part of one thread in copying tiles of `width` x `depth` to [depth][ld] floats.
 //
 // Along k, `lanes_k` lanes read neighbours of one row and store them to as many rows of shared
@@ -28,6 +38,7 @@ struct TileCopy {
   static constexpr int lanes =                            // side by side
       along_k ? lanes_k : width / vector < threads ? width / vector : threads;
   static constexpr int ld = width + (along_k ? 32 / lanes_k : 0);
+  static constexpr int floats = depth * ld;      // of a tile
   static constexpr int span = threads / lanes;  // rows (along k) or steps of k copied at a time
   static constexpr int rows = along_k ? width / span : depth / span;
   static constexpr int columns = along_k ? depth / lanes : width / vector / lanes;
@@ -57,7 +68,7 @@ struct TileCopy {
     for (int i = 0; i < sources; ++i) {
       const int at = along_k ? line + i * span : (tid % lanes + i % columns * lanes) * vector;
       const int k = along_k ? first : first + i / columns * hops * span;
-      source[i] = panel.data + inside(at, panel) * panel.width_stride +
+      source[i] = panel.data + inside<width>(at, panel) * panel.width_stride +
                   k * (along_k ? 1 : panel.k_stride);
     }
   }
@@ -86,14 +97,6 @@ struct TileCopy {
   }
 
 private:
-  // What to read for an element that may lie past the matrix, where outputs are that nobody stores:
-  // another one for each, since lanes that copy one element to many places wait for each other.
-  static __device__ int inside(int at, const Panel& panel)
-  {
-    if (at < panel.width) return at;
-    return panel.inner ? at - width : at % panel.width;
-  }
-
   // Calls copy(from, to, k) for each copy of a tile: `to` in bytes behind the thread's first.
   template <class Copy>
   __device__ __forceinline__ void for_each(Copy copy) const

@@ -32,11 +32,12 @@ __device__ __forceinline__ void store_quads(const float (&acc)[M][N], float alph
 }
 
 // `acc` are the outputs of a thread whose first is at (row, col): quads of neighbours, the next one
-// 4 * lanes further along its direction.
-template <int lanes_m, int lanes_n, int M, int N>
-__device__ void write_quads(const float (&acc)[M][N], const Product& p, int64 batch, int64 row,
+// 4 * lanes further along its direction; [m][n], or `turned`, [n][m].
+template <int lanes_m, int lanes_n, bool turned = false, int X, int Y>
+__device__ void write_quads(const float (&acc)[X][Y], const Product& p, int64 batch, int64 row,
                             int64 col)
 {
+  constexpr int M = turned ? Y : X, N = turned ? X : Y;
   const bool vectors = aligned16(p.d, p.d_row) && p.d_batch % 4 == 0 && p.d_col == 1;
   float* const d = p.d + batch * p.d_batch;
   constexpr int wide = (N - 4) * lanes_n + 4;  // from the first of a thread's columns past its last
@@ -56,7 +57,7 @@ __device__ void write_quads(const float (&acc)[M][N], const Product& p, int64 ba
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
         const bool read = p.beta != 0.0f && n + x < p.n;  // beta = 0 never reads C
-        out[x] = blend(p.alpha, acc[i][j + x], p.beta,
+        out[x] = blend(p.alpha, turned ? acc[j + x][i] : acc[i][j + x], p.beta,
                        read ? c[m * p.c_row + (n + x) * p.c_col] : 0.0f);
       }
       float* const target = d + m * p.d_row + n * p.d_col;

@@ -18,7 +18,7 @@ from tilewright.toolchain.schedule.style import BEST, Style
 _REASON = "not scheduled: "  # in the log of a kept artifact
 
 # Raised whenever the scheduler makes other code of the same input.
-SCHEDULER_VERSION = 8
+SCHEDULER_VERSION = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

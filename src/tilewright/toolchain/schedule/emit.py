@@ -8,6 +8,7 @@ from dataclasses import replace
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.schedule.boards import BOARDS, InFlight, counted
 from tilewright.toolchain.schedule.code import Code, Line
+from tilewright.toolchain.schedule.deep import deep_boards, deep_rows
 from tilewright.toolchain.schedule.distances import Event, Pair, before_loop, event, settle
 from tilewright.toolchain.schedule.encode import (
     NO_BOARD,
@@ -81,7 +82,12 @@ def _boards(
     if len(free) < 3:
         raise UnsupportedError(f"{len(free)} scoreboards are free: loads and copies need three")
     *own, copies = free
-    found = {}
+    found: dict[int, int] = {}
+    if rows := deep_rows(loop):
+        if len(own) < 4:
+            raise UnsupportedError(f"{len(free)} scoreboards are free: deep loads need two more")
+        found.update(deep_boards(rows, own[2:]))
+        own = own[:2]
     for step, products in enumerate(steps):
         mine = own[step % 2 :: 2]
         loads: list[Load] = ordered_loads(loop, products, step)

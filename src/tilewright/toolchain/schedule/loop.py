@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -52,12 +52,16 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A 128-bit load of fragments; `step` uses them, in the next turn of the loop if `carried`."""
+    """A 128-bit load of fragments, used from `step` on, in the next turn of the loop if `carried`.
+
+    One step uses all four words, or four steps one each, if they are `deep`: neighbours along k.
+    """
 
     index: int
     step: int
     register: int
     carried: bool
+    deep: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +85,12 @@ class MainLoop:
         return frozenset(product.chain for product in self.steps[0])
 
     def loads_of(self, step: int) -> tuple[Load, ...]:
-        """Return the loads of one step's fragments."""
-        return tuple(load for load in self.loads if load.step == step)
+        """Return the loads of fragments of one step alone."""
+        return tuple(load for load in self.loads if load.step == step and not load.deep)
+
+    def deep_loads_of(self, step: int) -> tuple[Load, ...]:
+        """Return the loads of fragments of four steps of which this is the first."""
+        return tuple(load for load in self.loads if load.step == step and load.deep)
 
 
 class _Value(NamedTuple):
@@ -200,40 +208,49 @@ def _arranged(
     """Put the products into steps and find each load's step and side."""
     count = len(next(iter(chains.values())))
     steps: list[list[tuple[int, Word, Word]]] = [[] for _ in range(count)]
-    use: dict[int, tuple[int, bool]] = {}  # of a load: its step, and whether it is the last turn's
+    use: dict[int, dict[tuple[int, bool], set[int]]] = defaultdict(lambda: defaultdict(set))
     for chain, products in chains.items():
         for step, factors in enumerate(products):
             words = []
             for value in factors:
                 word, carried = _word(value, values)
-                if use.setdefault(word.load, (step, carried)) != (step, carried):
-                    raise UnsupportedError(
-                        f"{lines[word.load]}: its words are used in more than one step of k"
-                    )
+                use[word.load][step, carried].add(word.part)
                 words.append(word)
             steps[step].append((chain, words[0], words[1]))
-    for index in loads:
-        if index not in use:
-            raise UnsupportedError(f"{lines[index]}: nothing uses what it loads")
-        if use[index][1] != (use[index][0] == 0):
-            raise UnsupportedError(
-                f"{lines[index]}: expected the fragments of the first step, and of no other, from "
-                "the turn before"
-            )
+    found = tuple(_used(lines[index], index, use.get(index, {})) for index in loads)
+    deep = frozenset(load.index for load in found if load.deep)
     return MainLoop(
         lines=tuple(lines),
-        steps=tuple(_sided(step) for step in steps),
-        loads=tuple(
-            Load(
-                index=index,
-                step=use[index][0],
-                register=int(lines[index].ops.writes[0][1:]),
-                carried=use[index][1],
-            )
-            for index in loads
-        ),
+        steps=tuple(_sided(step, deep) for step in steps),
+        loads=found,
         others=tuple(others),
     )
+
+
+def _used(line: Line, index: int, use: Mapping[tuple[int, bool], set[int]]) -> Load:
+    """Return a load by its use: the parts that each step uses, and whether of the last turn's."""
+    if not use:
+        raise UnsupportedError(f"{line}: nothing uses what it loads")
+    steps = sorted(step for step, _ in use)
+    first, deep = steps[0], len(steps) > 1
+    if deep and (
+        first % QUAD
+        or steps != list(range(first, first + QUAD))
+        or any(len(parts) != 1 for parts in use.values())
+    ):
+        raise UnsupportedError(
+            f"{line}: its words are used in steps {steps} of k: expected all in one, or one in "
+            "each of four"
+        )
+    if {carried for _, carried in use} != {first == 0}:
+        raise UnsupportedError(
+            f"{line}: expected the fragments of the first step, and of no other, from the turn "
+            "before"
+        )
+    if {part for parts in use.values() for part in parts} != set(range(QUAD)):
+        raise UnsupportedError(f"{line}: expected each word of it to be used")
+    register = int(line.ops.writes[0][1:])
+    return Load(index=index, step=first, register=register, carried=first == 0, deep=deep)
 
 
 def _word(value: _Value, values: dict[int, _Value]) -> tuple[Word, bool]:
@@ -247,8 +264,8 @@ def _word(value: _Value, values: dict[int, _Value]) -> tuple[Word, bool]:
     return Word(held.where, held.part), carried
 
 
-def _sided(step: list[tuple[int, Word, Word]]) -> tuple[Product, ...]:
-    """Return the products, the factor of the side with fewer loads first: every pair of words."""
+def _sided(step: list[tuple[int, Word, Word]], deep: frozenset[int]) -> tuple[Product, ...]:
+    """Return the products, every pair of words: the factor of deep loads, or of fewer, first."""
     side: dict[int, int] = {}
     near: dict[int, set[int]] = defaultdict(set)
     for _, x, y in step:
@@ -262,7 +279,11 @@ def _sided(step: list[tuple[int, Word, Word]]) -> tuple[Product, ...]:
             if other not in side:
                 side[other] = 1 - side[load]
                 todo.append(other)
-    if 2 * sum(side.values()) < len(side):
+    if deep & side.keys():
+        turned = any(side[load] for load in deep & side.keys())
+    else:
+        turned = 2 * sum(side.values()) < len(side)
+    if turned:
         side = {load: 1 - own for load, own in side.items()}
     products = tuple(
         Product(chain, x, y) if side.get(x.load) == 0 else Product(chain, y, x)
@@ -276,7 +297,7 @@ def _sided(step: list[tuple[int, Word, Word]]) -> tuple[Product, ...]:
         or any(side[p.a.load] or not side[p.b.load] for p in products)
         or len(pairs) != len(products)
         or len(rows) * len(columns) != len(products)
-        or len(rows) + len(columns) != QUAD * len(side)
+        or any((load in deep) == own for load, own in side.items() if deep & side.keys())
     ):
         raise UnsupportedError(
             f"a step of {len(products)} FFMAs on {len(near)} loads: expected each word of some "

@@ -71,7 +71,10 @@ def schedule_main_loop(artifact: Artifact, style: Style = BEST) -> Scheduled:
     loop = take_apart(code.loop)
     taken = resources(artifact)
     registers = assign(code, loop, _limit(artifact.arch, taken))
-    tried = [(steps, placed(loop, steps, style)) for steps in orders(loop, registers, style)]
+    tried = [
+        (steps, placed(loop, steps, style, registers.ahead))
+        for steps in orders(loop, registers, style)
+    ]
     steps, items = min(tried, key=lambda each: _time(loop, registers, each[1]))
     distances = required(code)
     encoded = emitted(code, loop, registers, items, steps, style, distances)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.schedule.banks import issue, reads_of
+from tilewright.toolchain.schedule.deep import by_rows, deep_rows
 from tilewright.toolchain.schedule.loop import MainLoop, Product
 from tilewright.toolchain.schedule.registers import Registers
 from tilewright.toolchain.schedule.style import Style
@@ -33,11 +34,14 @@ def orders(loop: MainLoop, registers: Registers, style: Style) -> Iterator[list[
     """Yield orders of the products worth trying: for every step, each step's alike.
 
     So two FFMAs of one accumulator are a whole step apart, and one search serves all steps: the
-    registers of their fragments lie in the same banks.
+    registers of their fragments lie in the same banks. Deep loads leave one order, by rows.
 
     Raises:
         UnsupportedError: steps that are not alike.
     """
+    if rows_of_loads := deep_rows(loop):
+        yield by_rows(loop, rows_of_loads, registers.ahead, registers.of)
+        return
     cell, grid = _grid(loop.steps[0], registers)
     tables = []
     for number, step in enumerate(loop.steps):

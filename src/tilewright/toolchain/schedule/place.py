@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.schedule.code import Line
+from tilewright.toolchain.schedule.deep import deep_positions, deep_rows
 from tilewright.toolchain.schedule.loop import Load, MainLoop, Product
 from tilewright.toolchain.schedule.operands import never_runs
 from tilewright.toolchain.schedule.style import Style
@@ -22,13 +23,18 @@ Item = Product | int  # a multiply-add, or the index of any other instruction
 _SYNC = frozenset({"BAR", "DEPBAR"})
 
 
-def placed(loop: MainLoop, steps: Sequence[Sequence[Product]], style: Style) -> list[Item]:
+def placed(
+    loop: MainLoop, steps: Sequence[Sequence[Product]], style: Style, ahead: int = 0
+) -> list[Item]:
     """Return all instructions of the turn in their new order, `steps` being those of the FFMAs.
+
+    Of deep loads, `ahead` rows have second quads (`deep.py`).
 
     Raises:
         UnsupportedError: other instructions that do not fit between the loads.
     """
     loads = _load_positions(loop, steps, style)
+    loads |= deep_positions(loop, deep_rows(loop), ahead, style)
     # The sort is stable: at one position, what is no load comes before the loads.
     where = sorted(
         [*_other_positions(loop, loads, style), *loads.items()], key=lambda each: each[1]

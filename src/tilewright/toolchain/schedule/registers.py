@@ -13,6 +13,7 @@ from itertools import combinations
 
 from tilewright.errors import UnsupportedError
 from tilewright.toolchain.schedule.code import Code, Line
+from tilewright.toolchain.schedule.deep import deep_quads, deep_rows, most_ahead
 from tilewright.toolchain.schedule.encode import (
     FORM,
     FORM_BITS,
@@ -40,11 +41,13 @@ class Registers:
     """Where things go.
 
     `quads` has the first register of each load's four by the load's index; `moved` the new place
-    of those registers of other instructions that have one.
+    of those registers of other instructions that have one. Of deep loads, `ahead` rows have second
+    quads (`deep.py`).
     """
 
     quads: Mapping[int, int]
     moved: Mapping[int, int]
+    ahead: int = 0
 
     @property
     def highest(self) -> int:
@@ -64,8 +67,8 @@ def assign(code: Code, loop: MainLoop, limit: int) -> Registers:
     """
     at_start, behind = (_numbers(names) for names in live_around(code))
     others = [loop.lines[index] for index in loop.others]
-    first = {load.index: load.register for load in loop.loads_of(0)}
-    fragments = {r + n for r in first.values() for n in range(QUAD)}
+    first = {load.index: load.register for load in loop.loads if load.carried}
+    fragments = _registers_of(first.values())
     written = _numbers(name for line in loop.lines for name in line.ops.writes)
     # Live all through the turn: what comes in, and what goes out behind the loop.
     kept = (at_start | behind) - (fragments | loop.chains)
@@ -80,7 +83,9 @@ def assign(code: Code, loop: MainLoop, limit: int) -> Registers:
     temporary = (named | address) - kept
     free = set(range(limit)) - {_STACK} - kept - loop.chains - fragments
     quads = dict(first)
-    pools = {0: list(first.values()), 1: _spare_quads(loop, free, written | named)}
+    wanted = max(len(loop.loads_of(step)) for step in range(1, len(loop.steps), 2))
+    spare = _spare_quads(free, written | named)
+    pools = {0: [load.register for load in loop.loads_of(0)], 1: spare[:wanted]}
     for step in range(1, len(loop.steps)):
         loads = loop.loads_of(step)
         pool = pools[step % 2]
@@ -90,19 +95,33 @@ def assign(code: Code, loop: MainLoop, limit: int) -> Registers:
                 f"{len(pool)} are free below R{limit}: a smaller thread tile needs fewer"
             )
         quads.update(zip((load.index for load in loads), pool, strict=False))
-    free -= {r + n for r in quads.values() for n in range(QUAD)}
-    return Registers(quads=quads, moved=_moved(others, temporary, address, free))
+    free -= _registers_of(quads.values())
+    rows = deep_rows(loop)
+    second = spare[wanted : wanted + most_ahead(rows)]
+    while True:  # with as many second quads for deep loads as the other instructions leave
+        try:
+            moved = _moved(others, temporary, address, free - _registers_of(second))
+        except UnsupportedError:
+            if not second:
+                raise
+            second.pop()
+        else:
+            quads |= deep_quads(rows, second)
+            return Registers(quads=quads, moved=moved, ahead=len(second))
+
+
+def _registers_of(quads: Iterable[int]) -> set[int]:
+    return {quad + n for quad in quads for n in range(QUAD)}
 
 
 def _numbers(names: Iterable[str]) -> frozenset[int]:
     return frozenset(int(name[1:]) for name in names if name[0] == "R")
 
 
-def _spare_quads(loop: MainLoop, free: set[int], used: frozenset[int]) -> list[int]:
-    """Return quads for the second set; those first that cost no register more than before."""
-    wanted = max(len(loop.loads_of(step)) for step in range(1, len(loop.steps), 2))
+def _spare_quads(free: set[int], used: frozenset[int]) -> list[int]:
+    """Return quads that are free; those first that cost no register more than before."""
     quads = [q for q in range(0, max(free, default=0) + 1, QUAD) if {*range(q, q + QUAD)} <= free]
-    return sorted(quads, key=lambda q: (q + QUAD - 1 > max(used), q))[:wanted]
+    return sorted(quads, key=lambda q: (q + QUAD - 1 > max(used), q))
 
 
 def _moved(
