@@ -1,8 +1,8 @@
 """Coefficients of the cost model from recorded times: a descent by gradients (fit_cost.py).
 
-The model is differentiable in its coefficients, so all rows of all operations are one table, and a
-coefficient's derivative is a difference of two predictions of its kernel's rows. What tiles take
-beside it is found at the end by least squares, which follow single products less than a choice does.
+The model is differentiable in its coefficients (traced.py), and all rows of all operations are one
+table. What tiles take beside it is found at the end by least squares, which follow single products
+less than a choice does.
 """
 
 from __future__ import annotations

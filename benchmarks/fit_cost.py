@@ -190,7 +190,9 @@ def _short(value: Any) -> Any:  # noqa: ANN401 - JSON of any of the coefficients
 def write(known: Known, records: Sequence[Path], count: int) -> None:
     """Put the coefficients into cost.json, with four digits."""
     kernels = {
-        kernel: {name: _short(value) for name, value in asdict(values).items() if value not in _NOTHING}
+        kernel: {
+            name: _short(value) for name, value in asdict(values).items() if value not in _NOTHING
+        }
         for kernel, values in known.items()
     }
     names = " and ".join(record.name for record in records)

@@ -89,6 +89,67 @@ def test_slopes_are_those_of_the_loss(record: Path) -> None:
         assert (rows.loss(moved, share)[0] - loss) / 1e-5 == pytest.approx(slopes[i], abs=1e-4)
 
 
+def test_derivatives_are_differences_of_predictions(record: Path) -> None:
+    """Of what is lowered, by every coefficient of every kernel."""
+    rows = cost_descent._Rows(fit_cost.read(record, H200))
+    rng = np.random.default_rng(0)
+    for kernel, at in rows.of.items():
+        guess = cost_descent._guess(kernel)
+        point = guess + rng.normal(0, 0.05, len(guess))
+        # What exceeds a bound is kept there, and does not move.
+        point[list(cost_descent.GUESS).index("dram_share")] = 0.1
+        weights = np.zeros(len(rows.variants))
+        weights[at] = rng.normal(size=len(at))
+
+        def lowered(moved: np.ndarray, kernel=kernel, at=at, weights=weights) -> float:
+            logs = rows.logs(kernel, cost_descent._known(moved), H200)
+            much = cost_descent.DIFFER.get(kernel, cost_descent.DIFFER_MUCH)
+            pull = np.where(cost_descent._IS_SHAPE, much, cost_descent.LEAVE)
+            away = moved - cost_descent._guess(kernel)
+            return float(weights[at] @ logs + pull @ away**2)
+
+        found = cost_descent._gradient(rows, kernel, point, weights, H200)
+        for i in range(len(point)):
+            step = np.eye(len(point))[i] * 1e-5
+            expected = (lowered(point + step) - lowered(point - step)) / 2e-5
+            assert found[i] == pytest.approx(expected, rel=1e-4, abs=1e-4), (kernel, i)
+
+
+def test_factors_are_what_tiles_take_beside_the_rest(record: Path) -> None:
+    """Nothing where the model says all; more where a tile was made slower, up to what is usual."""
+    cases = fit_cost.read(record, H200)
+    known = replace(cost.coefficients()["tiled"], tiles={})
+
+    def factors(slower: str) -> dict[str, float]:
+        made = []
+        for case in cases:
+            seconds = cost.parts(
+                cost.tabulate(case.features, H200, {**cost.coefficients(), "tiled": known}),
+                cost.sizes(case.operation),
+            ).total
+            is_it = [cost.label(v.tile) == slower for v in case.features.variants]
+            made.append(replace(case, seconds=np.where(is_it, 1.05, 1.0) * seconds))
+        return cost_descent._Rows(made).factors(known, H200)
+
+    assert factors("none") == pytest.approx(dict.fromkeys(factors("none"), 0.0), abs=1e-9)
+    found = factors("128x128x8 8x8")
+    assert max(found, key=lambda name: found[name]) == "128x128x8 8x8"
+    assert 0.01 < found.pop("128x128x8 8x8") < 0.05
+    assert max(map(abs, found.values())) < 0.005
+
+
+def test_searches_with_tiles_of_the_past_are_not_fitted_to(record: Path, tmp_path: Path) -> None:
+    data = json.loads(record.read_text())
+    for trial_ in data["searches"][0]["trials"][::4]:
+        trial_["variant"]["tile"]["min_blocks"] = 7
+    data["searches"][1]["trials"][0]["variant"]["tile"]["min_blocks"] = 7
+    path = tmp_path / "old.json"
+    write_json(path, data)
+    all_of, left = fit_cost.read(record, H200), fit_cost.read(path, H200)
+    assert [c.operation for c in left] == [c.operation for c in all_of[1:]]
+    assert len(left[0].seconds) == len(all_of[1].seconds) - 1
+
+
 def test_each_is_judged_by_a_fit_without_its_sizes(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

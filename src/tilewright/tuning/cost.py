@@ -264,7 +264,9 @@ def _offset(variant: Variant, known: Mapping[str, Coefficients]) -> float:
 
 def _shaped(found: Features, slopes: Sequence[Column]) -> Column:
     """Return by how much more a tile takes for its shape."""
-    factors: Column = np.exp(sum(at * slope for at, slope in zip(found.shape.T, slopes, strict=True)))
+    factors: Column = np.exp(
+        sum(at * slope for at, slope in zip(found.shape.T, slopes, strict=True))
+    )
     return factors
 
 
