@@ -217,7 +217,7 @@ class ByHand:
         self.fill = c.fill_cycles * shaped(c.fill)
         self.adding = c.sync_cycles + 2 * 4 * 128 * 256 / c.read_per_cycle  # two parts
         self.moved = 2 * 4 * 128 * 256 / (c.parts_share * 34 * 132)
-        self.factor = math.exp(c.tiles["128x256x8 8x16"])
+        self.factor = math.exp(c.tiles["128x256x8 8x16 1"])
         self.c = c
 
     def seconds(self, o: Operation, busy: float, adding: float = 0.0, parts: int = 0) -> float:

@@ -132,9 +132,9 @@ def test_factors_are_what_tiles_take_beside_the_rest(record: Path) -> None:
         return cost_descent._Rows(made).factors(known, H200)
 
     assert factors("none") == pytest.approx(dict.fromkeys(factors("none"), 0.0), abs=1e-9)
-    found = factors("128x128x8 8x8")
-    assert max(found, key=lambda name: found[name]) == "128x128x8 8x8"
-    assert 0.01 < found.pop("128x128x8 8x8") < 0.05
+    found = factors("128x128x8 8x8 2")
+    assert max(found, key=lambda name: found[name]) == "128x128x8 8x8 2"
+    assert 0.01 < found.pop("128x128x8 8x8 2") < 0.05
     assert max(map(abs, found.values())) < 0.005
 
 

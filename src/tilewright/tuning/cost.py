@@ -101,8 +101,8 @@ class Coefficients:
 
 
 def label(tile: Tile) -> str:
-    """Return a tile's name among those of `tiled`: sides, step, outputs of a thread."""
-    return f"{tile.bm}x{tile.bn}x{tile.bk} {tile.tm}x{tile.tn}"
+    """Return a tile's name among those of `tiled`: sides, step, outputs of a thread, blocks an SM."""
+    return f"{tile.bm}x{tile.bn}x{tile.bk} {tile.tm}x{tile.tn} {tile.min_blocks}"
 
 
 @functools.cache
