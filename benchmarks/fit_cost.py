@@ -17,7 +17,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,11 @@ from typing import Any
 import numpy as np
 from cost_descent import Case, descend
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import TileError, TilewrightError
 from tilewright.gpus import Gpu, gpu
 from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.kernels.gemm.tiled import TILES
 from tilewright.records import write_json
 from tilewright.tuning.cost import FILE, SCHEMA, Coefficients, coefficients, parts, sizes, tabulate
@@ -36,7 +38,7 @@ from tilewright.tuning.replay import Recording, read_recordings, replay
 from tilewright.tuning.strategies import STRATEGIES, Candidates
 
 Known = Mapping[str, Coefficients]
-STILL_TRIED = 0.9  # of a search's variants
+SAME = 0.4  # of a search's variants
 
 
 def main() -> int:
@@ -82,19 +84,30 @@ def fit_and_judge(options: argparse.Namespace) -> int:
 
 
 def read(path: Path, card: Gpu) -> list[Case]:
-    """Return the recorded operations of which at least two variants ran that are still tried.
+    """Return the recorded operations of which at least two variants ran whose code is still ours.
 
-    Where many are not, the kernels were others too, and the whole search is left out.
+    Where that of many is not, the kernels were others too, and the whole search is left out.
     """
+    compiled = json.loads(path.read_text(encoding="utf-8")).get("kernels")
     found = []
     for recording in read_recordings(path):
         times = recording.times
-        tried = [v for v in times if v.kernel != "tiled" or v.tile in TILES]
-        if len(tried) > max(1, STILL_TRIED * len(times)):
-            kept = features(tried, recording.operation, card)
+        same = [v for v in times if compiled is None or is_same(recording.operation, v, compiled)]
+        if len(same) > max(1, SAME * len(times)):
+            kept = features(same, recording.operation, card)
             seconds = np.array([times[v] for v in kept.variants])
             found.append(Case(operation=recording.operation, features=kept, seconds=seconds))
     return found
+
+
+def is_same(operation: Operation, variant: Variant, compiled: Collection[str]) -> bool:
+    """Return whether a variant is compiled from what a record says was compiled for it."""
+    kernel = gemm_kernel(variant.kernel)
+    is_tried = variant.kernel != "tiled" or variant.tile in TILES
+    try:
+        return is_tried and kernel.expression(operation, variant) in compiled
+    except TileError:
+        return False
 
 
 def predicted(case: Case, known: Known, card: Gpu) -> Column:

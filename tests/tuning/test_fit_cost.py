@@ -138,16 +138,27 @@ def test_factors_are_what_tiles_take_beside_the_rest(record: Path) -> None:
     assert max(map(abs, found.values())) < 0.005
 
 
-def test_searches_with_tiles_of_the_past_are_not_fitted_to(record: Path, tmp_path: Path) -> None:
+def test_what_is_compiled_otherwise_now_is_not_fitted_to(record: Path, tmp_path: Path) -> None:
+    """A record names what it compiled; without a name of a variant its time is of other code."""
     data = json.loads(record.read_text())
-    for trial_ in data["searches"][0]["trials"][::4]:
-        trial_["variant"]["tile"]["min_blocks"] = 7
-    data["searches"][1]["trials"][0]["variant"]["tile"]["min_blocks"] = 7
+    all_of = fit_cost.read(record, H200)
+    second = all_of[1]
+    names = {
+        gemm_kernel(v.kernel).expression(case.operation, v)
+        for case in all_of
+        for v in case.features.variants
+    }
+    gone = second.features.variants[0]
+    names -= {gemm_kernel(gone.kernel).expression(second.operation, gone)}
     path = tmp_path / "old.json"
-    write_json(path, data)
-    all_of, left = fit_cost.read(record, H200), fit_cost.read(path, H200)
-    assert [c.operation for c in left] == [c.operation for c in all_of[1:]]
-    assert len(left[0].seconds) == len(all_of[1].seconds) - 1
+    write_json(path, data | {"kernels": dict.fromkeys(names, {})})
+    left = fit_cost.read(path, H200)
+    assert [c.operation for c in left] == [c.operation for c in all_of]
+    assert gone.tile not in {v.tile for v in left[1].features.variants}
+    assert 0 < len(left[1].seconds) < len(second.seconds)
+    # Of searches that have lost most of their variants nothing is kept.
+    write_json(path, data | {"kernels": dict.fromkeys(sorted(names)[:3], {})})
+    assert not fit_cost.read(path, H200)
 
 
 def test_each_is_judged_by_a_fit_without_its_sizes(
