@@ -13,11 +13,11 @@ from tilewright.kernels.gemm.candidates import (
     LEAST_STEPS,
     MOST_SPLITS,
     SM_REGISTERS,
-    WAVES,
     registers_in_rows,
     tiled_tiles,
     useful_splits,
     useful_workers,
+    waves_of,
 )
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
 from tilewright.kernels.gemm.operation import Access, Operation
@@ -230,7 +230,8 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for tile in TILES:
         if _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max:
             blocks, steps = _tiles(operation, tile), -(-operation.k // tile.bk)
-            ways = [{"splits": splits} for splits in useful_splits(blocks, steps, gpu)]
+            splits = useful_splits(blocks, steps, gpu, waves=waves_of(tile))
+            ways = [{"splits": each} for each in splits]
             ways += [{"workers": workers} for workers in useful_workers(blocks, steps, tile, gpu)]
             for way in ways:
                 variant = Variant(kernel="tiled", tile=tile, **way)
@@ -280,7 +281,7 @@ TILED = GemmKernel(
     variants=_variants,
     most_splits=MOST_SPLITS,
     least_steps=LEAST_STEPS,
-    waves=lambda tile: WAVES,
+    waves=waves_of,
     most_steps=_most_steps,
     accurate=_is_accurate,
     shares=True,
