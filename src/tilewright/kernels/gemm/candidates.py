@@ -31,8 +31,9 @@ SM_REGISTERS = 65536  # of every architecture that is compiled for
 # by three of 128 (H200, 2026-11-30, 128x2112x7168 nt: 36.7 and 40.6 TFLOP/s).
 _FEWEST = 2
 
-# Blocks for each SM that a split of k aims at.
+# Blocks for each SM that a split of k aims at; the others where an SM holds three.
 WAVES = (1, 2, 4, 8)
+WAVES_OF_THREE = (1, 3, 6)
 MOST_SPLITS = 256
 # Steps along k that a part must have: fewer do not fill the stages, and the rest is overhead.
 LEAST_STEPS = 4
@@ -76,18 +77,30 @@ def _blocks(tile: Tile, each: int) -> int:
     return min(SM_REGISTERS // (tile.threads * each), MAX_SHARED_BYTES // tile.shared_bytes)
 
 
+def waves_of(tile: Tile) -> tuple[int, ...]:
+    """Return how many blocks for each SM a split of k aims at: so many that the SMs are full."""
+    return WAVES_OF_THREE if tile.min_blocks == 3 else WAVES
+
+
 def useful_splits(
-    blocks: int, steps: int, gpu: Gpu, *, most: int = MOST_SPLITS, least_steps: int = LEAST_STEPS
+    blocks: int,
+    steps: int,
+    gpu: Gpu,
+    *,
+    waves: tuple[int, ...] = WAVES,
+    most: int = MOST_SPLITS,
+    least_steps: int = LEAST_STEPS,
 ) -> list[int]:
     """Return the numbers of parts of k that change how the SMs are filled, 1 first.
 
     `blocks` and `steps` along k are those of a launch that does not split. Each number fills every
-    SM with 1, 2, 4 or 8 blocks, as far as k is long enough, and leaves no part without steps.
+    SM with so many blocks as a wave has, as far as k is long enough, and leaves no part without
+    steps.
     """
     bound = max(1, min(most, steps // least_steps))
     found = {1}
-    for waves in WAVES:
-        splits = max(1, min(bound, waves * gpu.sm_count // blocks))
+    for each in waves:
+        splits = max(1, min(bound, each * gpu.sm_count // blocks))
         found.add(-(-steps // -(-steps // splits)) if steps else 1)
     return sorted(found)
 

@@ -13,11 +13,11 @@ from tilewright.kernels.gemm.candidates import (
     LEAST_STEPS,
     MOST_SPLITS,
     SM_REGISTERS,
-    WAVES,
     registers_in_rows,
     tiled_tiles,
     useful_splits,
     useful_workers,
+    waves_of,
 )
 from tilewright.kernels.gemm.kernel import (
     GemmKernel,
@@ -213,7 +213,8 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for whole in _whole(operation, gpu):
         tile = whole.tile
         blocks, steps = tiles_of(operation, tile), -(-operation.k // tile.bk)
-        ways = [replace(whole, splits=s) for s in useful_splits(blocks, steps, gpu)]
+        splits = useful_splits(blocks, steps, gpu, waves=waves_of(tile))
+        ways = [replace(whole, splits=s) for s in splits]
         ways += [replace(whole, workers=w) for w in useful_workers(blocks, steps, tile, gpu)]
         for variant in ways:
             if _is_legal(operation, variant) and TILED.accurate(operation, variant, gpu):
@@ -270,7 +271,7 @@ TILED = GemmKernel(
     variants=_variants,
     most_splits=MOST_SPLITS,
     least_steps=LEAST_STEPS,
-    waves=lambda tile: WAVES,
+    waves=waves_of,
     most_steps=_most_steps,
     only_cut=_only_cut,
     shares=True,
