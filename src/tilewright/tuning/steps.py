@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilewright.kernels.gemm import narrow
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
+from tilewright.kernels.gemm.tiled import copied_at_once
 from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS
 
 # A 128-bit load of a warp takes two cycles of the shared memory where lanes share addresses in
@@ -46,8 +47,10 @@ def staged(variant: Variant, operation: Operation, *, bm: float, bn: float, floa
     """
     tile, access = variant.tile, operation.access
     tiny = variant.kernel == "tiny"
-    a = access.a_vector if tiny or not access.a_along_k else 1
-    b = access.b_vector if tiny or access.b_along_n else 1
+    a: int = access.a_vector if tiny or not access.a_along_k else 1
+    b: int = access.b_vector if tiny or access.b_along_n else 1
+    if not tiny:
+        a, b = copied_at_once(tile, tile.bm, a), copied_at_once(tile, tile.bn, b)
     quads = sum(side / VECTOR_FLOATS for side, vector in ((bm, a), (bn, b)) if vector > 1)
     singles = sum(side for side, vector in ((bm, a), (bn, b)) if vector == 1)
     vectors = (tile.tm + tile.tn) / (tile.tm * tile.tn * VECTOR_FLOATS)

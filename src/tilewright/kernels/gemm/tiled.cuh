@@ -26,7 +26,7 @@
 #include "lib/keep.cuh"
 #include "lib/lanes.cuh"
 #include "lib/product.cuh"
-#include "lib/splits.cuh"
+#include "lib/shared_sums.cuh"
 #include "lib/stretches.cuh"
 #include "lib/tile.cuh"
 #include "lib/tile_copy.cuh"
@@ -68,8 +68,12 @@ tiled(const __grid_constant__ Product p)
   constexpr bool both_along_k = X.a_along_k && !X.b_along_n;
   // Eight lanes along k read whole sectors, but take twice the pointers.
   constexpr int lanes_k = T.tm * T.tn < 128 || both_along_k ? 4 : 8;
-  using CopyA = TileCopy<T.bm, T.bk, threads, X.a_along_k, X.a_vector, lanes_k>;
-  using CopyB = TileCopy<T.bn, T.bk, threads, !X.b_along_n, X.b_vector, lanes_k>;
+  constexpr int lanes_a = lanes_along_k(T.bm, threads, lanes_k);
+  constexpr int lanes_b = lanes_along_k(T.bn, threads, lanes_k);
+  constexpr int vector_a = copied_at_once(T.bm, T.bk, threads, X.a_vector);
+  constexpr int vector_b = copied_at_once(T.bn, T.bk, threads, X.b_vector);
+  using CopyA = TileCopy<T.bm, T.bk, threads, X.a_along_k, vector_a, lanes_a>;
+  using CopyB = TileCopy<T.bn, T.bk, threads, !X.b_along_n, vector_b, lanes_b>;
 
   // shared memory: [stage][A's tile, then B's]; addresses and sizes in bytes
   constexpr unsigned size_a = 4 * T.bk * CopyA::ld;
@@ -161,12 +165,32 @@ tiled(const __grid_constant__ Product p)
     }
 
     // epilogue; the place is found again, not held in registers through the main loop
-    find_place<T>(p, number, place);
-    if (sum_parts<threads>(sums, p, place.segment.slot, place.segment.part, place.segment.parts,
-                           place.segment.room)) {
+    if (!find_place<T>(p, number, place)) break;  // it is there, but ptxas would hold the old one
+    const Segment& whole = place.segment;
+    if (whole.parts > 1) {
+      put_part<threads>(sums, p, whole.slot, whole.part, whole.room);
+    } else {
       const int again = anew(tid);
       write_quads<lanes_m, lanes_n>(acc, p, place.batch, place.m0 + row_of(again),
                                     place.n0 + col_of(again));
     }
+  }
+
+  // Parts of k. They are added behind all work: nobody waits for others before it is done itself.
+  if (p.splits == 1 && p.workers == 0) return;
+  // How many blocks of a tile run at a time: workers all do.
+  const int running = p.workers > 0 ? p.workers : blocks * multiprocessors() / gridDim.x;
+  for (unsigned number = 0; find_place<T>(p, number, place); ++number) {
+    if (place.segment.parts == 1) continue;
+    add_parts<threads, T.tm * T.tn>(
+        p, place.segment.slot, place.segment.parts, place.segment.room, running,
+        [&](int quad, const float4& sum) {
+          const int thread = quad % threads;
+          const int output = quad / threads * 4;
+          const float four[4] = {sum.x, sum.y, sum.z, sum.w};
+          write_quad(four, p, place.batch,
+                     place.m0 + row_of(thread) + in_quads<lanes_m>(output / T.tn),
+                     place.n0 + col_of(thread) + in_quads<lanes_n>(output % T.tn));
+        });
   }
 }

@@ -13,6 +13,7 @@ from tilewright.kernels.gemm.candidates import (
     LEAST_STEPS,
     MOST_SPLITS,
     WAVES,
+    suits,
     tiled_tiles,
     useful_splits,
     useful_workers,
@@ -32,6 +33,7 @@ from tilewright.launch import Launch
 
 _READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
 STRETCH = 768  # of k, whose sums are added in shared memory (lib/stretches.cuh)
+_BESIDE_PARTS = 4  # words behind a tile's parts of k (lib/shared_sums.cuh)
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 
@@ -43,13 +45,14 @@ def _check_tile(tile: Tile) -> None:
 
 @functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
 def _check_copies(tile: Tile, access: Access) -> None:
-    lanes = _lanes_k(tile, access)
     panels = (
         ("bm", tile.bm, access.a_along_k, access.a_vector),
         ("bn", tile.bn, not access.b_along_n, access.b_vector),
     )
     for name, width, along_k, vector in panels:
-        if not copies_fit(tile, width, along_k=along_k, vector=vector, lanes_k=lanes):
+        lanes = _lanes_k(tile, access, width)
+        at_once = copied_at_once(tile, width, vector)
+        if not copies_fit(tile, width, along_k=along_k, vector=at_once, lanes_k=lanes):
             raise TileError(
                 f"{tile}: its {tile.threads} threads cannot copy {name} = {width} by bk = "
                 f"{tile.bk} with as many copies each: change {name}, bk, or the warps' tiles"
@@ -92,14 +95,22 @@ def _sharing(operation: Operation, variant: Variant) -> Sharing:
 def _shared_bytes(operation: Operation, tile: Tile) -> int:
     """Return what `TileCopy` lays out: rows of an operand that is read along k are padded."""
     access = operation.access
-    padded = int(access.a_along_k) + int(not access.b_along_n)
-    pad = WARP_THREADS // _lanes_k(tile, access) * padded
+    padded = (tile.bm, access.a_along_k), (tile.bn, not access.b_along_n)
+    pad = sum(WARP_THREADS // _lanes_k(tile, access, width) for width, along_k in padded if along_k)
     return tile.shared_bytes + FLOAT_BYTES * tile.stages * tile.bk * pad
 
 
-def _lanes_k(tile: Tile, access: Access) -> int:
-    """Return how many lanes copy neighbours along k."""
-    return 4 if tile.tm * tile.tn < 128 or _both_along_k(access) else 8
+def copied_at_once(tile: Tile, width: int, vector: int) -> int:
+    """Return how many of `vector` neighbours along a side a copy has: all, where that is even."""
+    return vector if copies_fit(tile, width, along_k=False, vector=vector) else 1
+
+
+def _lanes_k(tile: Tile, access: Access, width: int) -> int:
+    """Return how many lanes copy neighbours along k: the fewest that share out all of `width`."""
+    lanes = 4 if tile.tm * tile.tn < 128 or _both_along_k(access) else 8
+    while width % (tile.threads // lanes) and 2 * lanes <= tile.threads:
+        lanes *= 2
+    return lanes
 
 
 def _both_along_k(access: Access) -> bool:
@@ -172,14 +183,17 @@ def _workspace(operation: Operation, variant: Variant) -> Workspace:
     if room == 1:
         return Workspace()
     return Workspace(
-        partial_bytes=FLOAT_BYTES * slots * room * tile.bm * tile.bn,
-        arrivals_bytes=4 * slots * room,
+        partial_bytes=FLOAT_BYTES * slots * (room * tile.bm * tile.bn + _BESIDE_PARTS),
+        arrivals_bytes=4 * slots,
     )
 
 
 def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for tile in TILES:
-        if _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max:
+        if (
+            suits(tile, operation.m, operation.n)
+            and _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max
+        ):
             blocks, steps = _tiles(operation, tile), -(-operation.k // tile.bk)
             ways = [{"splits": splits} for splits in useful_splits(blocks, steps, gpu)]
             ways += [{"workers": workers} for workers in useful_workers(blocks, steps, tile, gpu)]

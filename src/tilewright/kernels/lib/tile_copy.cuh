@@ -13,6 +13,24 @@ struct Panel {
   bool inner;  // whether there is a tile before this one
 };
 
+constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// The fewest lanes along k, `least` or twice as many and so on, with which threads copy as many of
+// `width` rows each.
+constexpr int lanes_along_k(int width, int threads, int least)
+{
+  const bool even = width % (threads / least) == 0;
+  return even || 2 * least > threads ? least : lanes_along_k(width, threads, 2 * least);
+}
+
+// How many neighbours along the width a copy may have of `vector` that may be read at once: all, or
+// one where threads would not copy as many of `depth` rows each.
+constexpr int copied_at_once(int width, int depth, int threads, int vector)
+{
+  const int span = threads / common_divisor(width / vector, threads);
+  return depth % span == 0 ? vector : 1;
+}
+
 // The part of one thread in copying tiles of `width` x `depth` to [depth][ld] floats.
 //
 // Along k, `lanes_k` lanes read neighbours of one row and store them to as many rows of shared
@@ -26,7 +44,7 @@ template <int width, int depth, int threads, bool along_k, int vector, int lanes
 struct TileCopy {
   static constexpr int bytes = along_k ? 4 : 4 * vector;  // of one copy
   static constexpr int lanes =                            // side by side
-      along_k ? lanes_k : width / vector < threads ? width / vector : threads;
+      along_k ? lanes_k : common_divisor(width / vector, threads);
   static constexpr int ld = width + (along_k ? 32 / lanes_k : 0);
   static constexpr int span = threads / lanes;  // rows (along k) or steps of k copied at a time
   static constexpr int rows = along_k ? width / span : depth / span;
