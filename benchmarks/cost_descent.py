@@ -1,20 +1,24 @@
 """Coefficients of the cost model from recorded times: a descent by gradients (fit_cost.py).
 
 The model is differentiable in its coefficients, so all rows of all operations are one table, and a
-coefficient's derivative is a difference of two predictions of its kernel's rows.
+coefficient's derivative is a difference of two predictions of its kernel's rows. What tiles take
+beside it is found at the end by least squares, which follow single products less than a choice does.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
+from traced import Traced
+from traced import slopes as derivatives
 
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.tuning.cost import Coefficients, Sizes, parts, sizes, tabulate
+from tilewright.tuning.cost import Coefficients, Sizes, label, parts, priced, sizes, tabulate
 from tilewright.tuning.features import SHAPE, Column, Features
 
 Known = Mapping[str, Coefficients]
@@ -27,6 +31,8 @@ TAU, BIG, ERROR, FAST = 0.05, 2.0, 0.4, 3.0
 # little for tiled, which has a hundred times as many variants to learn it from.
 LEAVE, DIFFER = 0.001, {"tiled": 0.003}
 DIFFER_MUCH = 0.1
+# Of tiles' factors, in logarithms: how large they are usually, and the error of a row beside them.
+USUAL, AROUND = 0.03, 0.1
 RATE, LEAST = 0.05, 1e-4
 FITS = 8
 # What one would guess: for every kernel, and for one that has all of k in shared memory.
@@ -34,7 +40,8 @@ GUESS = {
     "fma": 1.1, "shared": 0.5, "single": 2.5, "quad": 4.0, "line": 1.0, "step": 40.0,
     "alone": 1.5, "depth_cycles": 20.0, "barrier_cycles": 60.0, "fill_cycles": 1500.0,
     "latency_cycles": 1000.0, "fold": 1.0, "bytes_per_cycle": 60.0, "read_per_cycle": 40.0,
-    "sync_cycles": 2000.0, "l2_share": 0.8, "dram_share": 0.75, "launch_s": 1.5e-6,
+    "sync_cycles": 2000.0, "l2_share": 0.8, "parts_share": 0.5, "dram_share": 0.75,
+    "launch_s": 1.5e-6,
 }  # fmt: skip
 GUESS_TINY = {"shared": 1.0, "single": 1.0, "quad": 2.0, "step": 8.0, "depth_cycles": 60.0,
               "latency_cycles": 200.0}  # fmt: skip
@@ -63,7 +70,10 @@ def descend(cases: Sequence[Case], card: Gpu, rounds: int) -> Known:
     rows = _Rows(cases)
     rng = np.random.default_rng(0)
     fits = [_descent(rows, rows.weighed(rng), card, rounds) for _ in range(FITS)]
-    return {kernel: _known(np.mean([fit[kernel] for fit in fits], axis=0)) for kernel in rows.of}
+    known = {kernel: _known(np.mean([fit[kernel] for fit in fits], axis=0)) for kernel in rows.of}
+    if "tiled" in known:
+        known["tiled"] = replace(known["tiled"], tiles=rows.factors(known["tiled"], card))
+    return known
 
 
 def _descent(rows: _Rows, share: Column, card: Gpu, rounds: int) -> dict[str, Column]:
@@ -77,7 +87,7 @@ def _descent(rows: _Rows, share: Column, card: Gpu, rounds: int) -> dict[str, Co
         if index % 50 == 0:
             print(f"{index} of {rounds}: {loss:.4f}", file=sys.stderr, flush=True)
         for kernel, point in points.items():
-            gradient = _gradient(rows, kernel, point, logs, slopes, card)
+            gradient = _gradient(rows, kernel, point, slopes, card)
             mean, square = speed[kernel]
             mean += 0.1 * (gradient - mean)
             square += 0.001 * (gradient**2 - square)
@@ -93,6 +103,12 @@ def _guess(kernel: str) -> Column:
     return np.concatenate([np.log(list(values.values())), np.zeros(len(_SHAPES) * len(SHAPE))])
 
 
+def _bounded(name: str, logarithm: Traced) -> Traced | float:
+    least, most = BOUNDS.get(name, (0.0, np.inf))
+    value = float(np.exp(logarithm.value))
+    return np.exp(logarithm) if least < value < most else float(np.clip(value, least, most))  # type: ignore[no-any-return]
+
+
 def _known(point: Column) -> Coefficients:
     values = {n: float(np.exp(v)) for n, v in zip(_NAMES, point, strict=False)}
     for name, (least, most) in BOUNDS.items():
@@ -102,20 +118,14 @@ def _known(point: Column) -> Coefficients:
     return Coefficients(**values, **more)
 
 
-def _gradient(
-    rows: _Rows, kernel: str, point: Column, logs: Column, slopes: Column, card: Gpu
-) -> Column:
+def _gradient(rows: _Rows, kernel: str, point: Column, slopes: Column, card: Gpu) -> Column:
     """Return the derivatives of what is lowered by a kernel's coefficients."""
-    at = rows.of[kernel]
-    found = (
-        2 * np.where(_IS_SHAPE, DIFFER.get(kernel, DIFFER_MUCH), LEAVE) * (point - _guess(kernel))
-    )
-    for i in range(len(point)):
-        moved = point.copy()
-        moved[i] += LEAST
-        change = rows.logs(kernel, moved, card) - logs[at]
-        found[i] += float(slopes[at] @ change) / LEAST
-    return found
+    numbers = [Traced(value) for value in point]
+    logs = rows.traced(kernel, numbers, card)
+    found = np.array(derivatives(logs, slopes[rows.of[kernel]], numbers))
+    pull = np.where(_IS_SHAPE, DIFFER.get(kernel, DIFFER_MUCH), LEAVE)
+    total: Column = found + 2 * pull * (point - _guess(kernel))
+    return total
 
 
 class _Rows:
@@ -150,17 +160,49 @@ class _Rows:
         found = Features(variants=tuple(self.variants[i] for i in at), **joined)
         return found, Sizes(*columns)
 
-    def logs(self, kernel: str, point: Column, card: Gpu) -> Column:
+    def logs(self, kernel: str, known: Coefficients, card: Gpu) -> Column:
         """Return the logarithms of the predicted times of a kernel's rows."""
         found, of = self._features[kernel]
-        times: Column = np.log(parts(tabulate(found, card, {kernel: _known(point)}), of).total)
+        times: Column = np.log(parts(tabulate(found, card, {kernel: known}), of).total)
         return times
+
+    def traced(self, kernel: str, point: Sequence[Traced], card: Gpu) -> Traced:
+        """Return the logarithms of the predicted times of a kernel's rows by its coefficients'."""
+        found, of = self._features[kernel]
+        c: dict[str, Any] = {
+            name: _bounded(name, value) for name, value in zip(_NAMES, point, strict=False)
+        }
+        for index, name in enumerate(_SHAPES):
+            first = len(_NAMES) + index * len(SHAPE)
+            c[name] = point[first : first + len(SHAPE)]
+        times: Traced = np.log(parts(priced(found, card, c, np.ones(1)), of).total)
+        return times
+
+    def factors(self, known: Coefficients, card: Gpu) -> dict[str, float]:
+        """Return the logarithms of tiles' factors: ridge regression of what the model leaves.
+
+        What all variants of a product have in common is taken out, the fast ones count most.
+        """
+        at = self.of["tiled"]
+        names = [label(self.variants[i].tile) for i in at]
+        different = sorted(set(names))
+        has = np.array([[name == each for each in different] for name in names], float)
+        left = np.column_stack([has, self.seconds[at] - self.logs("tiled", known, card)])
+        weight = (np.exp(-self.regret) * self.share[self.kind][self.case])[at, None]
+        case = self.case[at]
+        sums = np.zeros((len(self.starts), left.shape[1] + 1))
+        np.add.at(sums, case, weight * np.column_stack([left, np.ones(len(at))]))
+        left -= (sums[:, :-1] / np.maximum(sums[:, -1:], 1e-12))[case]
+        has, error = left[:, :-1], left[:, -1]
+        square = (weight * has).T @ has + (AROUND / USUAL) ** 2 * np.eye(len(different))
+        found = np.linalg.solve(square, (weight[:, 0] * error) @ has)
+        return {name: float(value) for name, value in zip(different, found, strict=True)}
 
     def predicted(self, points: Mapping[str, Column], card: Gpu) -> Column:
         """Return the logarithms of all predicted times."""
         logs = np.empty(len(self.variants))
         for kernel, at in self.of.items():
-            logs[at] = self.logs(kernel, points[kernel], card)
+            logs[at] = self.logs(kernel, _known(points[kernel]), card)
         return logs
 
     def sums(self, column: Column) -> Column:

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cost_descent import Case, descend
@@ -27,6 +28,7 @@ from cost_descent import Case, descend
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, gpu
 from tilewright.kernels.gemm.kernel import Variant
+from tilewright.kernels.gemm.tiled import TILES
 from tilewright.records import write_json
 from tilewright.tuning.cost import FILE, SCHEMA, Coefficients, coefficients, parts, sizes, tabulate
 from tilewright.tuning.features import SHAPE, Column, features
@@ -34,6 +36,7 @@ from tilewright.tuning.replay import Recording, read_recordings, replay
 from tilewright.tuning.strategies import STRATEGIES, Candidates
 
 Known = Mapping[str, Coefficients]
+STILL_TRIED = 0.9  # of a search's variants
 
 
 def main() -> int:
@@ -79,12 +82,16 @@ def fit_and_judge(options: argparse.Namespace) -> int:
 
 
 def read(path: Path, card: Gpu) -> list[Case]:
-    """Return the recorded operations of which at least two variants ran."""
+    """Return the recorded operations of which at least two variants ran that are still tried.
+
+    Where many are not, the kernels were others too, and the whole search is left out.
+    """
     found = []
     for recording in read_recordings(path):
         times = recording.times
-        if len(times) > 1:
-            kept = features(tuple(times), recording.operation, card)
+        tried = [v for v in times if v.kernel != "tiled" or v.tile in TILES]
+        if len(tried) > max(1, STILL_TRIED * len(times)):
+            kept = features(tried, recording.operation, card)
             seconds = np.array([times[v] for v in kept.variants])
             found.append(Case(operation=recording.operation, features=kept, seconds=seconds))
     return found
@@ -169,19 +176,21 @@ def ordered(recording: Recording, known: Known, card: Gpu) -> Candidates:
     return Candidates(variants=order, predicted=[float(times[v]) for v in order])
 
 
-_FLAT = (0.0,) * len(SHAPE)
+_NOTHING = ((0.0,) * len(SHAPE), {})
 
 
-def _short(value: float | tuple[float, ...]) -> float | list[float]:
+def _short(value: Any) -> Any:  # noqa: ANN401 - JSON of any of the coefficients
     if isinstance(value, tuple):
-        return [float(f"{each:.4g}") for each in value]
+        return [_short(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: float(f"{each:.3f}") for name, each in value.items()}
     return float(f"{value:.4g}")
 
 
 def write(known: Known, records: Sequence[Path], count: int) -> None:
     """Put the coefficients into cost.json, with four digits."""
     kernels = {
-        kernel: {name: _short(value) for name, value in asdict(values).items() if value != _FLAT}
+        kernel: {name: _short(value) for name, value in asdict(values).items() if value not in _NOTHING}
         for kernel, values in known.items()
     }
     names = " and ".join(record.name for record in records)

@@ -6,10 +6,14 @@
 The record, tuning_<gpu>.json, is what `benchmarks/fit_cost.py` fits the cost model to and what
 tests replay strategies on. The shapes are drawn as those of the suite `unseen` are, with another
 seed, so that the model is judged by shapes that it was not fitted to; `--suite unseen --name
-unseen` records those for that, and `--drawn 120 --name tuning_drawn` more to fit to. Kernels are
-compiled in as many processes as there are cores, in the order in which they are needed; each
-variant is verified before it is timed. Shapes are searched until the time is up; started again with
-the record in --out, it goes on where it stopped.
+unseen` records those for that, and `--drawn 120 --name tuning_drawn` more to fit to, in about two
+seconds a shape. Kernels are compiled in as many processes as there are cores, in the order in which
+they are needed; each variant is verified before it is timed. Shapes are searched until the time is
+up; started again with the record in --out, it goes on where it stopped. With several GPUs each has
+a process of its own, that takes its share of the shapes into a record of its own:
+
+    CUDA_VISIBLE_DEVICES=0 python benchmarks/h200_tuning.py … --name tuning_drawn --share 1/2 &
+    CUDA_VISIBLE_DEVICES=1 python benchmarks/h200_tuning.py … --name tuning_drawn --share 2/2
 """
 
 from __future__ import annotations
@@ -50,7 +54,9 @@ DRAWN = 24
 SEED, MORE_SEED = 7, 8
 # As the suite `unseen`: log-uniform sizes, and not more multiply-adds than a few milliseconds.
 RANGES = ((1, 8192), (1, 8192), (1, 65536))
-MOST = 2**35
+MOST, MOST_OF_MORE = 2**35, 2**36
+# Fewer take as long as a launch does, whatever is chosen: of those the first few say enough.
+LEAST_OF_MORE = 2**17
 # Beside the drawn ones, kinds of product that the complaints are about.
 FIXED = (
     ((1024, 1024, 1024), "nn"),
@@ -82,6 +88,9 @@ def main() -> int:
     parser.add_argument(
         "--drawn", type=int, default=0, help="so many more drawn shapes, instead of the own ones"
     )
+    parser.add_argument(
+        "--share", type=share, default=(1, 1), help="1/2 or 2/2: of two processes with a GPU each"
+    )
     parser.add_argument("--layout", default="nn", help="of --shapes that name none")
     parser.add_argument("--measure-s", type=float, default=0.01, help="device time a variant")
     parser.add_argument("--seconds", type=float, default=540, help="start nothing after this long")
@@ -94,6 +103,14 @@ def main() -> int:
         return 2
 
 
+def share(text: str) -> tuple[int, int]:
+    """Return which of how many shares "2/4" names."""
+    this, _, of = text.partition("/")
+    if not (this.isdecimal() and of.isdecimal() and 1 <= int(this) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a share such as 1/2 or 2/2")
+    return int(this), int(of)
+
+
 def record(options: argparse.Namespace) -> int:
     """Search every operation, and write the record after each."""
     deadline = time.monotonic() + options.seconds
@@ -101,11 +118,13 @@ def record(options: argparse.Namespace) -> int:
     card = gpu_of(device)
     environment = describe_environment(device).to_json()
     environment["commit"] = options.commit or environment["commit"]
-    path = options.out / f"{options.name}_{device.name.lower().replace(' ', '_')}.json"
-    operations = wanted(options)
+    this, of = options.share
+    name = options.name if of == 1 else f"{options.name}_{this}"
+    path = options.out / f"{name}_{device.name.lower().replace(' ', '_')}.json"
+    operations = wanted(options)[this - 1 :: of]
     done = read_recordings(path) if path.exists() else []
     searches: list[Found] = []
-    with Store(None) as store, Compiled() as compiled:
+    with Store(None) as store, Compiled(max(1, (os.cpu_count() or 1) // of)) as compiled:
         for recording in done:
             store.add(recording.trials)
         for operation in operations:
@@ -132,7 +151,7 @@ def record(options: argparse.Namespace) -> int:
 
 
 def wanted(options: argparse.Namespace) -> list[Operation]:
-    """Return the operations that the options name, the cheapest to search first."""
+    """Return the operations that the options name."""
     if options.suite:
         cases = [each for name in options.suite for each in suite(name).cases]
     elif options.shapes:
@@ -142,14 +161,20 @@ def wanted(options: argparse.Namespace) -> list[Operation]:
             for sizes, _, layout in named
         ]
     elif options.drawn:
-        cases = [case(shape, layout) for shape, layout in drawn(options.drawn, MORE_SEED)]
+        more = drawn(options.drawn, MORE_SEED, least=LEAST_OF_MORE, most=MOST_OF_MORE)
+        cases = [case(shape, layout) for shape, layout in more]
     else:
         cases = [case(shape, layout) for shape, layout in (*FIXED, *drawn(DRAWN, SEED))]
     return list(dict.fromkeys(each.operation for each in cases))
 
 
-def drawn(count: int, seed: int) -> list[tuple[tuple[int, ...], str]]:
-    """Return drawn shapes with their layouts; every second one of multiples of 16."""
+def drawn(
+    count: int, seed: int, *, least: int = 1, most: int = MOST
+) -> list[tuple[tuple[int, ...], str]]:
+    """Return drawn shapes with their layouts; every second one of multiples of 16.
+
+    They have at least and at most so many multiply-adds.
+    """
     rng = random.Random(seed)
     found: list[tuple[tuple[int, ...], str]] = []
     while len(found) < count:
@@ -157,18 +182,18 @@ def drawn(count: int, seed: int) -> list[tuple[tuple[int, ...], str]]:
         if len(found) % 2:
             shape = [16 * math.ceil(size / 16) for size in shape]
         layout = rng.choice(LAYOUTS)
-        if math.prod(shape) <= MOST:
+        if least <= math.prod(shape) <= most:
             found.append((tuple(shape), layout))
     return found
 
 
 class Compiled(Executor):
-    """Kernels compiled in all cores: `want` submits them, and a search finds them done."""
+    """Kernels compiled in some processes: `want` submits them, and a search finds them done."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: int) -> None:
         # Spawned, not forked: a process that holds a CUDA context cannot be forked.
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(os.cpu_count(), mp_context=context)
+        self._pool = ProcessPoolExecutor(processes, mp_context=context)
         self._jobs: dict[str, Future[tuple[str | None, int, int]]] = {}
 
     def want(self, operation: Operation, card: Gpu) -> None:

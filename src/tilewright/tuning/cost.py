@@ -5,7 +5,9 @@ takes what the SM's blocks together need of it, whose cycles add up, and no less
 alone: its warps' own instructions one after the other and its waits, or the latency of a copy over
 the steps that are under way. The last wave has fewer blocks, unless workers share the last tiles
 evenly: then its waves need not be whole. Whatever the SMs do, the L2 and the DRAM must deliver.
-Parts of k are written, waited for and added by one block a tile, in groups where they are many.
+Parts of k travel through the L2, are waited for and added by one block a tile, in groups where they
+are many. What a tile takes more or less than all this, whatever the product, is a factor of its
+own.
 
 Where the longest of several things counts, a root of the sum of their powers does, since those that
 take as long hinder one another: the fourth in a step, the second of SMs, L2 and DRAM.
@@ -21,7 +23,7 @@ import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +35,11 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.kernels.sharing import FLAT_PARTS
-from tilewright.kernels.tiles import FLOAT_BYTES
+from tilewright.kernels.tiles import FLOAT_BYTES, Tile
 from tilewright.tuning.features import SHAPE, Column, Features, features
 
 FILE = Path(__file__).with_name("cost.json")
-SCHEMA = 2
+SCHEMA = 3
 
 # Of the L2, to each SM. Source: benchmarks/h200_calibration.py, stream-ldg*-l2: 30 to 36 by width.
 _L2_BYTES_PER_CYCLE = 34.0
@@ -68,9 +70,10 @@ class Coefficients:
     for each step, `fill_cycles` before the first, `latency_cycles` from a copy's issue to its use.
     `fold` multiplies what adding a block's sums takes, `bytes_per_cycle` is how fast an SM writes
     results, `read_per_cycle` how fast a block reads parts of k, `sync_cycles` what waiting for the
-    last part costs. `l2_share` and `dram_share` are of 34 bytes a cycle and SM, and of the
-    datasheet's bandwidth. `rest` and `fill` say by how much, in logarithms, what a step takes
-    beside its multiply-adds, and its fill, are longer for each doubling of what SHAPE names.
+    last part costs. `l2_share` and `parts_share` (of parts of k) are of 34 bytes a cycle and SM,
+    `dram_share` of the datasheet's bandwidth. `rest` and `fill` say by how much, in logarithms,
+    what a step takes beside its multiply-adds, and its fill, are longer for each doubling of what
+    SHAPE names; `tiles` by how much a tile, by its `label`, takes longer than all that says.
     """
 
     launch_s: float
@@ -90,9 +93,16 @@ class Coefficients:
     read_per_cycle: float
     sync_cycles: float
     l2_share: float
+    parts_share: float
     dram_share: float
     rest: tuple[float, ...] = (0.0,) * len(SHAPE)
     fill: tuple[float, ...] = (0.0,) * len(SHAPE)
+    tiles: Mapping[str, float] = field(default_factory=dict)
+
+
+def label(tile: Tile) -> str:
+    """Return a tile's name among those of `tiled`: sides, step, outputs of a thread."""
+    return f"{tile.bm}x{tile.bn}x{tile.bk} {tile.tm}x{tile.tn}"
 
 
 @functools.cache
@@ -157,11 +167,14 @@ class Table:
     full_output: Column
     sync: Column
     part: Column
-    tile_floats: Column
+    moved: Column
     l2_byte: Column
     dram_byte: Column
 
 
+# What is time, or its fourth power: a tile's factor multiplies them.
+_TIMES = ("launch", "fill", "step", "full_step", "output", "full_output", "sync", "part", "moved",
+          "l2_byte", "dram_byte")  # fmt: skip
 _PER_ROW = tuple(
     f.name
     for f in fields(Table)
@@ -185,16 +198,21 @@ def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None
     """Return the table of variants by their features."""
     known = using or coefficients()
     c = _columns([v.kernel for v in found.variants], known)
+    return priced(found, gpu, c, np.exp([_offset(variant, known) for variant in found.variants]))
+
+
+def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> Table:
+    """Return the table of variants with coefficients `c`, each a column or the same for all."""
     cycle = 1 / gpu.boost_clock_hz
-    rest = c["shared"] * found.load + c["single"] * found.single + c["quad"] * found.quad
-    rest += c["line"] * found.lines + c["step"]
+    copies = c["single"] * found.single + c["quad"] * found.quad + c["line"] * found.lines
+    rest = c["shared"] * found.load + copies + c["step"]
     step = c["fma"] * found.multiply + rest * _shaped(found, c["rest"])
     alone = c["alone"] * step / found.warps + c["depth_cycles"] * found.run + c["barrier_cycles"]
     floor = alone**4 + (c["latency_cycles"] / found.ahead) ** 4
     fill = cycle * c["fill_cycles"] * _shaped(found, c["fill"])
     output = cycle * (found.output_bytes / c["bytes_per_cycle"] + c["fold"] * found.fold)
     part = cycle * found.part_bytes / c["read_per_cycle"]
-    l2_bytes_per_s = c["l2_share"] * _L2_BYTES_PER_CYCLE * gpu.sm_count * gpu.boost_clock_hz
+    l2_bytes_per_s = _L2_BYTES_PER_CYCLE * gpu.sm_count * gpu.boost_clock_hz
     ends = np.where(found.workers > 0, 0.0, 1.0)
     columns = {
         "bm": found.bm,
@@ -223,11 +241,12 @@ def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None
         "full_output": found.resident * output + fill / found.resident,
         "sync": cycle * c["sync_cycles"],
         "part": part,
-        # What parts of k write and read again.
-        "tile_floats": 2 * found.output_bytes / FLOAT_BYTES,
-        "l2_byte": FLOAT_BYTES / l2_bytes_per_s,
+        "moved": 2 * found.output_bytes / (c["parts_share"] * l2_bytes_per_s),
+        "l2_byte": FLOAT_BYTES / (c["l2_share"] * l2_bytes_per_s),
         "dram_byte": 1 / (c["dram_share"] * gpu.dram_bytes_per_s),
     }
+    columns |= {name: columns[name] * factor for name in _TIMES}
+    columns["floor"] = columns["floor"] * factor**4
     return Table(
         variants=found.variants,
         sm_count=gpu.sm_count,
@@ -238,20 +257,26 @@ def tabulate(found: Features, gpu: Gpu, using: Mapping[str, Coefficients] | None
     )
 
 
-def _shaped(found: Features, slopes: Column) -> Column:
-    """Return by how much more a tile takes for its shape; `slopes` has a row for each variant."""
-    factors: Column = np.exp((found.shape * slopes.reshape(found.shape.shape)).sum(axis=1))
+def _offset(variant: Variant, known: Mapping[str, Coefficients]) -> float:
+    kernel = known.get(variant.kernel)
+    return kernel.tiles.get(label(variant.tile), 0.0) if kernel else 0.0
+
+
+def _shaped(found: Features, slopes: Sequence[Column]) -> Column:
+    """Return by how much more a tile takes for its shape."""
+    factors: Column = np.exp(sum(at * slope for at, slope in zip(found.shape.T, slopes, strict=True)))
     return factors
 
 
-def _columns(kernels: Sequence[str], known: Mapping[str, Coefficients]) -> dict[str, Column]:
-    """Return each coefficient for each row."""
+def _columns(kernels: Sequence[str], known: Mapping[str, Coefficients]) -> dict[str, Any]:
+    """Return each coefficient for each row, of several a column each."""
     names = {name: index for index, name in enumerate(dict.fromkeys(kernels))}
     of = np.array([names[kernel] for kernel in kernels], int)
     rows = [known.get(name) or known["tiled"] for name in names]
     return {
-        f.name: np.array([getattr(row, f.name) for row in rows])[of] if rows else np.empty(0)
+        f.name: np.array([getattr(row, f.name) for row in rows])[of].T if rows else np.empty(0)
         for f in fields(Coefficients)
+        if f.name != "tiles"
     }
 
 
@@ -315,13 +340,13 @@ def parts(table: Table, of: Sizes) -> Parts:
     left = np.ceil((blocks - full * t.room) / t.sms)
     last = each * _root4(np.square(left * t.step), t.floor) + left * t.output
     busy = t.fill + full * (each * t.full_step + t.full_output) + last
-    cut = np.maximum(blocks - tiles, t.cut)  # parts that are written, and read by another block
-    floats = down * of.b_floats + across * of.a_floats + cut * t.tile_floats
+    floats = down * of.b_floats + across * of.a_floats
     l2, dram = floats * t.l2_byte, t.dram_byte * of.bytes
     # Workers cut a shared tile anywhere, so it has one part more.
     met = np.maximum(splits, t.workers / tiles + t.beside).astype(np.intp)
     waits, read = _EXCHANGES.take(met, axis=1, mode="clip")
-    adding = t.sync * waits + t.part * read
+    cut = np.maximum(blocks - tiles, t.cut)  # parts that are written, and read by another block
+    adding = t.sync * waits + t.part * read + t.moved * cut
     total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + adding + t.launch
     # What is asked about is told, what is chosen has short sums.
     if t.splits is None and of.k > t.shortest:
