@@ -7,10 +7,12 @@ The record, tuning_<gpu>.json, is what `benchmarks/fit_cost.py` fits the cost mo
 tests replay strategies on. The shapes are drawn as those of the suite `unseen` are, with another
 seed, so that the model is judged by shapes that it was not fitted to; `--suite unseen --name
 unseen` records those for that, and `--drawn 120 --name tuning_drawn` more to fit to, in about two
-seconds a shape. Kernels are compiled in as many processes as there are cores, in the order in which
-they are needed; each variant is verified before it is timed. Shapes are searched until the time is
-up; started again with the record in --out, it goes on where it stopped. With several GPUs each has
-a process of its own, that takes its share of the shapes into a record of its own:
+seconds a shape. `--suite squares complaints batched --most 30 --name searched` records what is
+shipped for the products that people asked about. Kernels are compiled in as many processes as there
+are cores, in the order in which they are needed; each variant is verified before it is timed.
+Shapes are searched until the time is up; started again with the record in --out, it goes on where
+it stopped. With several GPUs each has a process of its own, that takes its share of the shapes into
+a record of its own:
 
     CUDA_VISIBLE_DEVICES=0 python benchmarks/h200_tuning.py … --name tuning_drawn --share 1/2 &
     CUDA_VISIBLE_DEVICES=1 python benchmarks/h200_tuning.py … --name tuning_drawn --share 2/2
@@ -48,7 +50,7 @@ from tilewright.tuning.replay import read_recordings, recorded
 from tilewright.tuning.search import Found, Workers, search
 from tilewright.tuning.space import space
 from tilewright.tuning.store import Store
-from tilewright.tuning.strategies import exhaustive
+from tilewright.tuning.strategies import exhaustive, model
 
 DRAWN = 24
 SEED, MORE_SEED = 7, 8
@@ -91,6 +93,9 @@ def main() -> int:
     parser.add_argument(
         "--share", type=share, default=(1, 1), help="1/2 or 2/2: of two processes with a GPU each"
     )
+    parser.add_argument(
+        "--most", type=int, help="so many variants, chosen by the strategy `model`, not all"
+    )
     parser.add_argument("--layout", default="nn", help="of --shapes that name none")
     parser.add_argument("--measure-s", type=float, default=0.01, help="device time a variant")
     parser.add_argument("--seconds", type=float, default=540, help="start nothing after this long")
@@ -123,6 +128,9 @@ def record(options: argparse.Namespace) -> int:
     path = options.out / f"{name}_{device.name.lower().replace(' ', '_')}.json"
     operations = wanted(options)[this - 1 :: of]
     done = read_recordings(path) if path.exists() else []
+    strategy = functools.partial(exhaustive, measure_s=options.measure_s)
+    if options.most:
+        strategy = functools.partial(model, most=options.most)
     searches: list[Found] = []
     with Store(None) as store, Compiled(max(1, (os.cpu_count() or 1) // of)) as compiled:
         for recording in done:
@@ -133,7 +141,7 @@ def record(options: argparse.Namespace) -> int:
             found = search(
                 operation,
                 card,
-                strategy=functools.partial(exhaustive, measure_s=options.measure_s),
+                strategy=strategy,
                 opener=OnDevice(operation=operation),
                 store=store,
                 workers=Workers(compiling=compiled),

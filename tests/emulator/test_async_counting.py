@@ -130,8 +130,16 @@ def test_rules_of_many_rows_at_once() -> None:
     assert copy_sectors(*sides, through_l1=True).tolist() == [16, 1, 4, 2]
     assert copy_wavefronts(*sides, through_l1=False).tolist() == [4, 32, 1, 1]
     assert copy_wavefronts(*sides, through_l1=True).tolist() == [4, 32, 1, 1]
-    assert is_unread(*sides, through_l1=False).tolist() == [False, False, False, True]
+    assert not is_unread(*sides, through_l1=False).any()
     assert not is_unread(*sides, through_l1=True).any()
+    nobody = np.full_like(sources, NOBODY)
+    assert is_unread(nobody, targets, 16, through_l1=False).all()
+    # Lanes t and t ^ 1 read one word, t and t + 16 write to one bank: 1 + 1 + 1 (read: 3).
+    pairs, strided = LANES // 2 * 4, LANES * 8
+    for size, passes, unsure in ((4, 3, False), (8, 6, True), (16, 12, True)):
+        both = [side[None].astype(np.uint64) * np.uint64(size // 4) for side in (pairs, strided)]
+        assert copy_wavefronts(*both, size, through_l1=True).tolist() == [passes]
+        assert is_unread(*both, size, through_l1=True).tolist() == [unsure]
 
 
 def test_of_lanes_with_one_target_the_last_stays() -> None:

@@ -1,4 +1,4 @@
-"""The rules of cp.async against what Nsight Compute read on an H200: all 192 cases."""
+"""The rules of cp.async against what Nsight Compute read on an H200: all 252 cases."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -32,8 +32,14 @@ BANKS = "l1tex__data_pipe_lsu_wavefronts_mem_shared{}.sum"
 THEORY = "memory_l2_theoretical_sectors_global"
 TAGS = "memory_l1_tag_requests_global"
 LOOKUPS = READ.format("set_accesses", "ld")
-# What the rule of `.cg` with zeros is no rule for: no lane reads, and yet sources are counted.
-UNEXPLAINED = {"copy_cg16_zeros_all/stride8": (32, 4)}
+BATCHES = ("micro_async", "micro_copies", "micro_further_copies")
+# What the source page has, and our rule. No lane reads, and yet sources are counted; and of these
+# copies, which conflict on both sides, the hardware has one pass less, as the rule does.
+UNEXPLAINED = {
+    "copy_cg16_zeros_all/stride8": (32, 4),
+    "copy8_strided_none/shuffled": (6, 5),
+    "copy16_strided_none/shuffled": (12, 11),
+}
 WAYS = pytest.mark.parametrize("through_l1", [True, False], ids=["ca", "cg"])
 
 
@@ -42,12 +48,12 @@ def read(through_l1: bool) -> list[tuple[Recorded, Sides]]:
     """The cases of one way; sources are where they were on the device."""
     found = []
     for each in recorded():
-        if isinstance(each.case, Micro) and each.batch in ("micro_async", "micro_copies"):
+        if isinstance(each.case, Micro) and each.batch in BATCHES:
             at = sides(each.case)
             placed = np.where(at.sources == NOBODY, NOBODY, at.sources + BASE)
             if at.through_l1 == through_l1:
                 found.append((each, at._replace(sources=placed)))
-    assert len(found) == (149 if through_l1 else 43)
+    assert len(found) == (176 if through_l1 else 76)
     return found
 
 
@@ -82,10 +88,10 @@ def test_passes_of_the_source_page(through_l1: bool) -> None:
     compare(through_l1, rule)
 
 
-def test_the_reading_without_a_rule_is_the_one_that_the_docs_tell() -> None:
+def test_the_readings_without_a_rule_are_those_that_the_docs_tell() -> None:
     differ = {
         each.name: (each.metrics[PAGE] / REPEATS, of(at, copy_wavefronts))
-        for each, at in read(False)
+        for each, at in (*read(True), *read(False))
         if each.metrics[PAGE] != REPEATS * of(at, copy_wavefronts)
     }
     assert differ == UNEXPLAINED
@@ -146,7 +152,10 @@ def test_around_l1_sectors_are_those_written_where_no_copy_repeats_another() -> 
     assert found == 4
 
 
-@WAYS
-def test_what_was_read_is_settled_but_for_zeros_around_l1(through_l1: bool) -> None:
-    for each, at in read(through_l1):
-        assert of(at, is_unread) == ("cg16_zeros" in each.name), each.name
+def test_what_is_unsure_has_the_readings_without_a_rule_in_it() -> None:
+    unsure = {each.name for each, at in (*read(True), *read(False)) if of(at, is_unread)}
+    assert unsure > UNEXPLAINED.keys()
+    assert {name.partition("/")[0] for name in unsure} == {
+        *("copy8_strided_none", "copy16_strided_none", "copy8_strided_odd", "copy16_strided_odd"),
+        *("copy8_strided_low", "copy16_strided_low", "copy_cg16_zeros_all"),
+    }

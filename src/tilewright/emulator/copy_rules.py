@@ -1,12 +1,12 @@
 """What the hardware makes of one warp's cp.async, which has a source and a target in each lane.
 
-Rows, NOBODY and the record: as in `rules.py`. The cases are cp_async* and copy*, 192 in all, and
+Rows, NOBODY and the record: as in `rules.py`. The cases are cp_async* and copy*, 252 in all, and
 tests/model/test_copy_rules.py holds every rule to every one of them. A lane that reads nothing and
 writes zeros has a target alone.
 
-Without a rule: the passes of `.cg` that fills lanes with zeros (4 cases, one of which contradicts
-what is counted here); those of `.ca` where zeros meet conflicts of the targets, or where both sides
-have conflicts that are not the same ones (not read).
+Without a rule: the passes of `.cg` of which no lane reads (the source page has 32 in one of two
+cases, where all other zeros count as we do); those of `.ca` of 8 and 16 bytes where both sides have
+conflicts that are not the same ones (the page has one more than the hardware in two of ten).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tilewright.emulator.rules import (
     sectors,
     tag_turns,
 )
-from tilewright.layouts.moves import sector_moves
+from tilewright.layouts.moves import lane_moves, sector_moves
 
 
 def copy_wavefronts(
@@ -31,20 +31,18 @@ def copy_wavefronts(
 ) -> Counts:
     """Count the passes of cp.async as the source page does: `memory_l1_wavefronts_shared`.
 
-    Through L1 (`.ca`) lanes wait for each other on the side with more conflicts; equal in all 149
-    cases of 4, 8 and 16 bytes. Around L1 (`.cg`) passes move sectors from one line to one line, as
-    in `sector_moves`; equal in all 39 cases without zeros. Where some lanes write zeros, these
-    alone take passes: so it is in the hardware, and in three of the source page's four cases.
+    Through L1 (`.ca`) as in `lane_moves`: all 176 cases of 4, 8 and 16 bytes but for two, which
+    take one pass more. Around it (`.cg`) as in `sector_moves`, all 60 cases without zeros. Where
+    some lanes write zeros these count as through L1 do all targets: 15 of 16.
     """
     if through_l1:
-        return np.maximum(lane_wavefronts(sources, size), lane_wavefronts(targets, size))
-    zeros = _zeros(sources, targets)
-    moved = _moves(sources, targets)[1]
-    return np.where((zeros != NOBODY).any(axis=1), lane_wavefronts(zeros, size), moved)
+        return _lanes(sources, targets, size)
+    zeros = (_zeros(sources, targets) != NOBODY).any(axis=1)
+    return np.where(zeros, lane_wavefronts(targets, size), _moves(sources, targets)[1])
 
 
 def copy_sectors(sources: Addresses, targets: Addresses, size: int, *, through_l1: bool) -> Counts:
-    """Count the sectors of cp.async: `memory_l2_theoretical_sectors_global`, in all 192 cases.
+    """Count the sectors of cp.async: `memory_l2_theoretical_sectors_global`, in all 252 cases.
 
     Through L1 they are those of a load, which `l1tex__t_sectors_pipe_lsu_mem_global_op_ld` counts.
     """
@@ -68,12 +66,12 @@ def copy_data_wavefronts(
 
     Lanes whose lines go through the tags together go through the data together, and those that
     write zeros go at the end. Around L1 these alone do: what is read comes in from the L2.
-    Equals `l1tex__data_pipe_lsu_wavefronts_mem_shared` less `…_op_misc` in all 192 cases.
+    Equals `l1tex__data_pipe_lsu_wavefronts_mem_shared` less `…_op_misc` in all 252 cases.
     """
     passes = lane_wavefronts(_zeros(sources, targets), size)
     for turn in tag_turns(sources) if through_l1 else ():
         here = np.where(turn == NOBODY, NOBODY, targets)
-        passes = passes + copy_wavefronts(turn, here, size, through_l1=True)
+        passes = passes + _lanes(turn, here, size)
     return passes
 
 
@@ -82,17 +80,24 @@ def is_unread(
 ) -> npt.NDArray[np.bool_]:
     """Whether the passes of each row are of a kind that no reading has settled.
 
-    Read were conflicts of one side, and of both where all lanes' targets lie equally many banks
-    behind their sources.
+    Through L1 these are wide copies where both sides have conflicts, and not all lanes' targets lie
+    equally many banks behind their sources; around it, those that fill with zeros alone.
     """
-    zeros = (_zeros(sources, targets) != NOBODY).any(axis=1)
     if not through_l1:
-        return np.asarray(zeros)
+        return np.asarray(
+            (_zeros(sources, targets) != NOBODY).any(axis=1) & (sources == NOBODY).all(axis=1)
+        )
     phases = size // 4
-    distance = np.where(targets == NOBODY, NOBODY, (sources - targets) % np.uint64(LINE_BYTES))
-    steady = (distance == distance.min(axis=1, keepdims=True)) | (targets == NOBODY)
+    distance = np.where(sources == NOBODY, NOBODY, (sources - targets) % np.uint64(LINE_BYTES))
+    steady = (distance == distance.min(axis=1, keepdims=True)) | (sources == NOBODY)
     differ = ~steady.all(axis=1) & (lane_wavefronts(sources, size) > phases)
-    return np.asarray((lane_wavefronts(targets, size) > phases) & (zeros | differ))
+    return np.asarray((phases > 1) & (lane_wavefronts(targets, size) > phases) & differ)
+
+
+def _lanes(sources: Addresses, targets: Addresses, size: int) -> Counts:
+    """Return the passes of `.ca` by its lanes."""
+    sides = sources.astype(np.int64), targets.astype(np.int64)
+    return lane_moves(*sides, size, sources != NOBODY, targets != NOBODY)
 
 
 def _zeros(sources: Addresses, targets: Addresses) -> Addresses:

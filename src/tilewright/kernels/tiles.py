@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 
@@ -251,7 +252,7 @@ def copies_fit(
     t: Tile, width: int, *, along_k: bool, vector: int = 1, lanes_k: int = COPIED_K
 ) -> bool:
     """Return whether `TileCopy` of lib/tile_copy.cuh can copy a panel `width` wide evenly."""
-    lanes = lanes_k if along_k else max(min(width // vector, t.threads), 1)
+    lanes = lanes_k if along_k else math.gcd(width // vector, t.threads)
     span, rest = divmod(t.threads, lanes)
     if along_k:
         return width % span == 0 and t.bk % lanes == 0

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.layouts.memory import BANKS, WORD_BITS
-from tilewright.layouts.moves import sector_moves
+from tilewright.layouts.moves import lane_moves, sector_moves
 
 Integers: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -63,21 +63,14 @@ def wavefronts(rows: Integers, size: int, *, load: bool) -> Integers:
 def copy_wavefronts(sources: Integers, targets: Integers, size: int) -> Integers:
     """Count the passes of cp.async by what it reads and what it writes: no lanes share a target.
 
-    4 and 8 bytes go through L1: lanes wait for each other on the side with more conflicts, for one
-    word too. 16 bytes go around it, by sectors (`moves.py`).
+    4 and 8 bytes go through L1, 16 around it (`moves.py`).
 
     Shapes: sources and targets [n, 32] -> [n].
     """
     if size == AROUND_L1_BYTES:
         return _moved(sources, targets)[1]
-
-    def fullest(part: Integers) -> Integers:
-        words = np.arange(size // WORD_BYTES)
-        banks = (part[..., None] // WORD_BYTES + words).reshape(len(part), -1) % BANKS
-        return np.asarray((banks[..., None] == np.arange(BANKS)).sum(axis=1).max(axis=1))
-
-    sides = (_by_phases(rows, size, False, fullest) for rows in (sources, targets))
-    return np.asarray(np.maximum(*sides))
+    everybody = np.ones(sources.shape, bool)
+    return lane_moves(sources, targets, size, everybody, everybody)
 
 
 def copy_sectors(sources: Integers, targets: Integers, size: int) -> Integers:

@@ -10,6 +10,7 @@ from kernels.gemm.held import assert_held, strided
 from tilewright.bench.emulated_gemm import emulate_gemm
 from tilewright.errors import TileError
 from tilewright.gpus import gpu
+from tilewright.kernels.gemm.candidates import NARROWER, suits
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation, Strides
 from tilewright.kernels.gemm.tiled import TILED, TILES
@@ -19,6 +20,7 @@ H200 = gpu("H200")
 LAYOUTS = ("nn", "nt", "tn", "tt")
 SMALL = Tile(bm=32, bn=64, bk=16, tm=4, tn=4, wm=16, wn=32, min_blocks=5, stages=4)
 LARGE = Tile(bm=128, bn=128, bk=8, tm=16, tn=8, wm=64, wn=64, min_blocks=2, stages=4)
+FLAT, TALL = NARROWER  # 112 rows, 112 columns
 
 EIGHTS = Tile(bm=64, bn=128, bk=8, tm=8, tn=8, wm=32, wn=64, min_blocks=3, stages=4)
 
@@ -95,7 +97,6 @@ def test_which_operand_stays_in_rows(tile: Tile, kept: dict[str, str]) -> None:
         (EIGHTS, "nn"),
         (replace(EIGHTS, bm=128, bn=64, bk=16, stages=3), "nt"),
         (EIGHTS, "tt"),
-        (replace(LARGE, tm=8, tn=16, wm=32, wn=128), "nt"),
     ],
 )
 def test_an_operand_in_rows_at_a_ragged_shape(tile: Tile, layout: str) -> None:
@@ -125,6 +126,38 @@ def test_workers_share_tiles(workers: int) -> None:
     assert_held(Operation.plain(50, 150, 110), tiled(SMALL, workers=workers))
 
 
+@pytest.mark.parametrize(
+    ("tile", "layout", "n"),
+    # Rows of A or B in fours, which 128 threads cannot copy 28 a row; and others.
+    [(FLAT, "tn", 120), (TALL, "nn", 104), (FLAT, "nn", 117), (TALL, "nt", 105)],
+)
+def test_sides_of_112(tile: Tile, layout: str, n: int) -> None:
+    o = Operation.plain(100, n, 43, layout=layout, beta=True)
+    assert_held(o, tiled(tile, splits=2), beta=0.5)
+
+
+def test_sides_of_112_are_measured_where_they_waste_less() -> None:
+    sizes = {5: False, 64: False, 65: True, 112: True, 113: False, 220: True, 4096: False}
+    for size, expected in sizes.items():
+        assert suits(FLAT, size, 77) is suits(TALL, 77, size) is expected, size
+        assert suits(SMALL, size, size)
+
+
+@pytest.mark.parametrize("parts", [3, 37])  # pieces of four quads, and of one
+def test_parts_are_added_in_sixteens_in_their_order(parts: int) -> None:
+    rng = np.random.default_rng(parts)
+    a, b = rng.random((33, 16 * parts), np.float32), rng.random((16 * parts, 70), np.float32)
+    sums = [stretched(a[:, k : k + 16], b[k : k + 16], [16]) for k in range(0, 16 * parts, 16)]
+    expected = np.zeros((33, 70), np.float32)
+    for begin in range(0, parts, 16):
+        sixteen = sums[begin]
+        for each in sums[begin + 1 : begin + 16]:
+            sixteen = sixteen + each
+        expected = expected + sixteen
+    d = emulate_gemm(Operation.plain(33, 70, 16 * parts), tiled(SMALL, splits=parts), a, b)[0]
+    assert np.array_equal(d, expected)
+
+
 def stretched(a: np.ndarray, b: np.ndarray, steps: list[int]) -> np.ndarray:
     """Sum in float32, one fused multiply-add after another, each stretch apart."""
     sums, k = None, 0
@@ -147,7 +180,6 @@ def stretched(a: np.ndarray, b: np.ndarray, steps: list[int]) -> np.ndarray:
         ("H200", SMALL, 529, [1, 528]),
         ("H200", SMALL, 1700, [116, 528, 528, 528]),
         ("H200", LARGE, 1700, [116, 528, 528, 528]),  # the same bits whatever the tile
-        ("H200", EIGHTS, 1700, [116, 528, 528, 528]),
         ("RTX A6000", SMALL, 1700, [1700]),  # its SMs have no room for the sums
     ],
 )

@@ -123,9 +123,11 @@ def test_a_loop_takes_few_cycles_more_than_instructions(name: str, layout: str) 
     assert ours < (1.06 if report.ffmas > 512 else 1.2)
 
 
-def test_all_but_the_first_pair_of_a_step_keep_an_operand(result: Scheduled) -> None:
-    control = control_codes(result.artifact)
-    loop = [line for line in read_code(result.artifact).loop if line.ins.opcode == "FFMA"]
+@pytest.mark.parametrize(("name", "layout"), [("8x8", "nn"), ("16x8", "nt")])
+def test_all_but_the_first_pair_of_a_step_keep_an_operand(name: str, layout: str) -> None:
+    artifact = scheduled(name, layout).artifact
+    control = control_codes(artifact)
+    loop = [line for line in read_code(artifact).loop if line.ins.opcode == "FFMA"]
     kept = sum(control[line.ins.address].reuse > 0 for line in loop)
     assert kept >= len(loop) - 8 * 3  # no more than two jumps in a step of the order
 

@@ -19,6 +19,14 @@ WARPS = (4, 8)
 # under way as hides the latency of global memory. Threads with few outputs finish a step sooner, so
 # theirs is longer. (16 x 3 for 128 outputs and 32 x 3 for few won for none of 13 shapes.)
 STEPS = {128: ((8, 4),), 64: ((8, 4), (16, 3)), 32: ((16, 4),), 16: ((16, 4),)}
+# With one side of 112, for sizes that end between 64 and 112 of 128: 101 x 3333 x 5005, nn, takes
+# 101 us on an H200 so (2026-11-30), and 105 with the best of 128 rows.
+NARROWER = (
+    Tile(bm=112, bn=128, bk=8, tm=28, tn=4, wm=112, wn=32, stages=4),
+    Tile(bm=128, bn=112, bk=8, tm=4, tn=28, wm=32, wn=112, stages=4),
+)
+_NARROW, _HALF = 112, 64
+_LEAST_SAVED = 0.05  # of the arithmetic, for which a tile of 112 is worth a measurement
 SIDES = range(32, 257)
 MOST_ASPECT = 4  # a longer block reads more of A and B than a squarer one of as many outputs
 # Registers of a thread beside its sums and two sets of fragments: addresses, loops, staging. With
@@ -31,8 +39,9 @@ SM_REGISTERS = 65536  # of every architecture that is compiled for
 # by three of 128 (H200, 2026-11-30, 128x2112x7168 nt: 36.7 and 40.6 TFLOP/s).
 _FEWEST = 2
 
-# Blocks for each SM that a split of k aims at.
+# Blocks for each SM that a split of k aims at; the others where an SM holds three.
 WAVES = (1, 2, 4, 8)
+WAVES_OF_THREE = (1, 3, 6)
 MOST_SPLITS = 256
 # Steps along k that a part must have: fewer do not fill the stages, and the rest is overhead.
 LEAST_STEPS = 4
@@ -69,6 +78,21 @@ def tiled_tiles() -> Iterator[Tile]:
                 in_rows = _blocks(tile, registers_in_rows(tile, min(tm, tn)))
                 for blocks in sorted({most, max(in_rows, min(most, _FEWEST))}, reverse=True):
                     yield replace(tile, min_blocks=blocks)
+    for tile in NARROWER:
+        yield replace(tile, min_blocks=_blocks(tile, registers(tile)))
+
+
+def suits(tile: Tile, m: int, n: int) -> bool:
+    """Return whether a tile is worth measuring for sizes: one of 112 where it wastes less."""
+    return all(
+        side != _NARROW or padded(size, _NARROW) <= (1 - _LEAST_SAVED) * padded(size, _HALF)
+        for side, size in ((tile.bm, m), (tile.bn, n))
+    )
+
+
+def padded(size: int, side: int) -> int:
+    """Return a size with what the last tile computes past the matrix."""
+    return -(-size // side) * side
 
 
 def _blocks(tile: Tile, each: int) -> int:
@@ -76,18 +100,30 @@ def _blocks(tile: Tile, each: int) -> int:
     return min(SM_REGISTERS // (tile.threads * each), MAX_SHARED_BYTES // tile.shared_bytes)
 
 
+def waves_of(tile: Tile) -> tuple[int, ...]:
+    """Return how many blocks for each SM a split of k aims at: so many that the SMs are full."""
+    return WAVES_OF_THREE if tile.min_blocks == 3 else WAVES
+
+
 def useful_splits(
-    blocks: int, steps: int, gpu: Gpu, *, most: int = MOST_SPLITS, least_steps: int = LEAST_STEPS
+    blocks: int,
+    steps: int,
+    gpu: Gpu,
+    *,
+    waves: tuple[int, ...] = WAVES,
+    most: int = MOST_SPLITS,
+    least_steps: int = LEAST_STEPS,
 ) -> list[int]:
     """Return the numbers of parts of k that change how the SMs are filled, 1 first.
 
     `blocks` and `steps` along k are those of a launch that does not split. Each number fills every
-    SM with 1, 2, 4 or 8 blocks, as far as k is long enough, and leaves no part without steps.
+    SM with so many blocks as a wave has, as far as k is long enough, and leaves no part without
+    steps.
     """
     bound = max(1, min(most, steps // least_steps))
     found = {1}
-    for waves in WAVES:
-        splits = max(1, min(bound, waves * gpu.sm_count // blocks))
+    for each in waves:
+        splits = max(1, min(bound, each * gpu.sm_count // blocks))
         found.add(-(-steps // -(-steps // splits)) if steps else 1)
     return sorted(found)
 

@@ -26,8 +26,8 @@
 #include "lib/keep.cuh"
 #include "lib/lanes.cuh"
 #include "lib/product.cuh"
+#include "lib/shared_sums.cuh"
 #include "lib/side.cuh"
-#include "lib/splits.cuh"
 #include "lib/stretches.cuh"
 #include "lib/tile.cuh"
 #include "lib/tile_order.cuh"
@@ -72,8 +72,10 @@ tiled(const __grid_constant__ Product p)
   static_assert(!(rows_a && rows_b), "registers and their banks allow for one operand in rows");
   // Eight lanes along k read whole sectors, but take twice the pointers.
   constexpr int lanes_k = T.tm * T.tn < 128 || (X.a_along_k && !X.b_along_n) ? 4 : 8;
-  using A = Side<T, T.bm, T.tm, lanes_m, X.a_along_k, X.a_vector, lanes_k>;
-  using B = Side<T, T.bn, T.tn, lanes_n, !X.b_along_n, X.b_vector, lanes_k>;
+  constexpr int lanes_a = lanes_along_k(T.bm, threads, lanes_k);
+  constexpr int lanes_b = lanes_along_k(T.bn, threads, lanes_k);
+  using A = Side<T, T.bm, T.tm, lanes_m, X.a_along_k, X.a_vector, lanes_a>;
+  using B = Side<T, T.bn, T.tn, lanes_n, !X.b_along_n, X.b_vector, lanes_b>;
   using CopyA = typename A::Copy;
   using CopyB = typename B::Copy;
 
@@ -175,12 +177,38 @@ tiled(const __grid_constant__ Product p)
     }
 
     // epilogue; the place is found again, not held in registers through the main loop
-    find_place<T>(p, number, place);
-    if (sum_parts<threads>(sums, p, place.segment.slot, place.segment.part, place.segment.parts,
-                           place.segment.room)) {
-      const int again = anew(tid);
-      write_quads<lanes_m, lanes_n, rows_b>(acc, p, place.batch, place.m0 + row_of(again),
-                                            place.n0 + col_of(again));
+    if (!find_place<T>(p, number, place)) break;  // it is there, but ptxas would hold the old one
+    float out[T.tm][T.tn];
+#pragma unroll
+    for (int i = 0; i < T.tm * T.tn; ++i) {
+      out[i / T.tn][i % T.tn] = rows_b ? sums[i % T.tn * T.tm + i / T.tn] : sums[i];
     }
+    const Segment& whole = place.segment;
+    if (whole.parts > 1) {
+      put_part<threads>(reinterpret_cast<float(&)[T.tm * T.tn]>(out), p, whole.slot, whole.part,
+                        whole.room);
+    } else {
+      const int again = anew(tid);
+      write_quads<lanes_m, lanes_n>(out, p, place.batch, place.m0 + row_of(again),
+                                    place.n0 + col_of(again));
+    }
+  }
+
+  // Parts of k. They are added behind all work: nobody waits for others before it is done itself.
+  if (p.splits == 1 && p.workers == 0) return;
+  // How many blocks of a tile run at a time: workers all do.
+  const int running = p.workers > 0 ? p.workers : blocks * multiprocessors() / gridDim.x;
+  for (unsigned number = 0; find_place<T>(p, number, place); ++number) {
+    if (place.segment.parts == 1) continue;
+    add_parts<threads, T.tm * T.tn>(
+        p, place.segment.slot, place.segment.parts, place.segment.room, running,
+        [&](int quad, const float4& sum) {
+          const int thread = quad % threads;
+          const int output = quad / threads * 4;
+          const float four[4] = {sum.x, sum.y, sum.z, sum.w};
+          write_quad(four, p, place.batch,
+                     place.m0 + row_of(thread) + in_quads<lanes_m>(output / T.tn),
+                     place.n0 + col_of(thread) + in_quads<lanes_n>(output % T.tn));
+        });
   }
 }

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
@@ -13,11 +14,12 @@ from tilewright.kernels.gemm.candidates import (
     LEAST_STEPS,
     MOST_SPLITS,
     SM_REGISTERS,
-    WAVES,
     registers_in_rows,
+    suits,
     tiled_tiles,
     useful_splits,
     useful_workers,
+    waves_of,
 )
 from tilewright.kernels.gemm.kernel import (
     GemmKernel,
@@ -45,6 +47,7 @@ STRETCH = 528  # of k, whose sums are added in shared memory (lib/stretches.cuh)
 # 4096³ on an H200, 54.3 TFLOP/s transposed and 53.6 in rows (2026-11-30).
 _MANY_OUTPUTS = 128
 _MOST_ROWS = 8  # of a thread, four registers each
+_BESIDE_PARTS = 4  # words behind a tile's parts of k (lib/shared_sums.cuh)
 _USE = TileUse(reads=_READS, vector=True, whole_rows=False)
 
 
@@ -57,12 +60,12 @@ def _check_tile(tile: Tile) -> None:
 @functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
 def _check_copies(tile: Tile, access: Access) -> None:
     access = _read(tile, access)
-    lanes = _lanes_k(tile, access)
     panels = (
         ("bm", tile.bm, access.a_along_k, access.a_vector),
         ("bn", tile.bn, not access.b_along_n, access.b_vector),
     )
     for name, width, along_k, vector in panels:
+        lanes = _lanes_k(tile, access, width)
         in_rows = along_k and vector == VECTOR_FLOATS  # which is done only where they fit
         if not in_rows and not copies_fit(
             tile, width, along_k=along_k, vector=vector, lanes_k=lanes
@@ -101,18 +104,22 @@ def _shared_bytes(operation: Operation, tile: Tile) -> int:
         (tile.bm, access.a_along_k, access.a_vector),
         (tile.bn, not access.b_along_n, access.b_vector),
     )
-    transposed = FLOAT_BYTES * WARP_THREADS // _lanes_k(tile, access) * tile.bk
     pads = (
-        (FLOAT_BYTES * width if vector == VECTOR_FLOATS else transposed)
+        width
+        if vector == VECTOR_FLOATS
+        else tile.bk * WARP_THREADS // _lanes_k(tile, access, width)
         for width, along_k, vector in panels
         if along_k
     )
-    return tile.shared_bytes + tile.stages * sum(pads)
+    return tile.shared_bytes + FLOAT_BYTES * tile.stages * sum(pads)
 
 
-def _lanes_k(tile: Tile, access: Access) -> int:
-    """Return how many lanes copy neighbours along k, where a tile is transposed on its way."""
-    return 4 if tile.tm * tile.tn < 128 or _both_along_k(access) else 8
+def _lanes_k(tile: Tile, access: Access, width: int) -> int:
+    """Return how many lanes copy neighbours along k: the fewest that share out all of `width`."""
+    lanes = 4 if tile.tm * tile.tn < 128 or _both_along_k(access) else 8
+    while width % (tile.threads // lanes) and 2 * lanes <= tile.threads:
+        lanes *= 2
+    return lanes
 
 
 def _both_along_k(access: Access) -> bool:
@@ -170,9 +177,20 @@ def _read(tile: Tile, access: Access) -> Access:
         a, b = tile.bm > tile.bn, tile.bm <= tile.bn
     return replace(
         access,
-        a_vector=access.a_vector if a or not access.a_along_k else 1,
-        b_vector=access.b_vector if b or access.b_along_n else 1,
+        a_vector=_copied_at_once(tile, tile.bm, access.a_vector, along_k=access.a_along_k, rows=a),
+        b_vector=_copied_at_once(
+            tile, tile.bn, access.b_vector, along_k=not access.b_along_n, rows=b
+        ),
     )
+
+
+def _copied_at_once(
+    tile: Tile, width: int, vector: Literal[1, 4], *, along_k: bool, rows: bool
+) -> Literal[1, 4]:
+    """Return how many floats a copy has: fewer than neighbours where shares would be uneven."""
+    if along_k:
+        return vector if rows else 1
+    return vector if copies_fit(tile, width, along_k=False, vector=vector) else 1
 
 
 def _fits_in_rows(tile: Tile, width: int) -> bool:
@@ -204,8 +222,8 @@ def _workspace(operation: Operation, variant: Variant) -> Workspace:
     if room == 1:
         return Workspace()
     return Workspace(
-        partial_bytes=FLOAT_BYTES * slots * room * tile.bm * tile.bn,
-        arrivals_bytes=4 * slots * room,
+        partial_bytes=FLOAT_BYTES * slots * (room * tile.bm * tile.bn + _BESIDE_PARTS),
+        arrivals_bytes=4 * slots,
     )
 
 
@@ -213,7 +231,8 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for whole in _whole(operation, gpu):
         tile = whole.tile
         blocks, steps = tiles_of(operation, tile), -(-operation.k // tile.bk)
-        ways = [replace(whole, splits=s) for s in useful_splits(blocks, steps, gpu)]
+        splits = useful_splits(blocks, steps, gpu, waves=waves_of(tile))
+        ways = [replace(whole, splits=s) for s in splits]
         ways += [replace(whole, workers=w) for w in useful_workers(blocks, steps, tile, gpu)]
         for variant in ways:
             if _is_legal(operation, variant) and TILED.accurate(operation, variant, gpu):
@@ -229,7 +248,7 @@ def _whole(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for tile in TILES:
         variant = Variant(kernel="tiled", tile=tile)
         fits = _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max
-        if fits and _is_legal(operation, variant):
+        if suits(tile, operation.m, operation.n) and fits and _is_legal(operation, variant):
             yield variant
 
 
@@ -270,7 +289,7 @@ TILED = GemmKernel(
     variants=_variants,
     most_splits=MOST_SPLITS,
     least_steps=LEAST_STEPS,
-    waves=lambda tile: WAVES,
+    waves=waves_of,
     most_steps=_most_steps,
     only_cut=_only_cut,
     shares=True,

@@ -13,6 +13,16 @@ struct Panel {
   bool inner;  // whether there is a tile before this one
 };
 
+constexpr int common_divisor(int a, int b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+// The fewest lanes along k, `least` or twice as many and so on, with which threads copy as many of
+// `width` rows each.
+constexpr int lanes_along_k(int width, int threads, int least)
+{
+  const bool even = width % (threads / least) == 0;
+  return even || 2 * least > threads ? least : lanes_along_k(width, threads, 2 * least);
+}
+
 // What to read of tiles of `width` for an element that may lie past the matrix, where outputs are
 // that nobody stores: another one for each, since lanes that copy one element to many places wait
 // for each other.
@@ -36,7 +46,7 @@ template <int width, int depth, int threads, bool along_k, int vector, int lanes
 struct TileCopy {
   static constexpr int bytes = along_k ? 4 : 4 * vector;  // of one copy
   static constexpr int lanes =                            // side by side
-      along_k ? lanes_k : width / vector < threads ? width / vector : threads;
+      along_k ? lanes_k : common_divisor(width / vector, threads);
   static constexpr int ld = width + (along_k ? 32 / lanes_k : 0);
   static constexpr int floats = depth * ld;      // of a tile
   static constexpr int span = threads / lanes;  // rows (along k) or steps of k copied at a time

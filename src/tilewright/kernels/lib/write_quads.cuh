@@ -5,6 +5,38 @@
 #include "lib/product.cuh"
 #include "lib/vector.cuh"
 
+// Writes four neighbours of a row, the first at (m, n), as far as they lie in the matrix.
+__device__ inline void write_quad(const float (&acc)[4], const Product& p, int64 batch, int64 m,
+                                  int64 n)
+{
+  if (m >= p.m) return;
+  const bool vectors = aligned16(p.d, p.d_row) && p.d_batch % 4 == 0 && p.d_col == 1;
+  const float* const c = p.c + batch * p.c_batch + m * p.c_row + n * p.c_col;
+  float* const d = p.d + batch * p.d_batch + m * p.d_row + n * p.d_col;
+  float out[4];
+#pragma unroll
+  for (int x = 0; x < 4; ++x) {
+    const bool read = p.beta != 0.0f && n + x < p.n;  // beta = 0 never reads C
+    out[x] = blend(p.alpha, acc[x], p.beta, read ? c[x * p.c_col] : 0.0f);
+  }
+  if (vectors && n + 4 <= p.n) {
+    *reinterpret_cast<float4*>(d) = {out[0], out[1], out[2], out[3]};
+  } else {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      if (n + x < p.n) d[x * p.d_col] = out[x];
+    }
+  }
+}
+
+// Where output `i`, `j` of a thread is whose first is at (row, col): quads of neighbours, the next
+// one 4 * lanes further along its direction.
+template <int lanes>
+__device__ constexpr int in_quads(int i)
+{
+  return i / 4 * 4 * lanes + i % 4;
+}
+
 // What write_quads does where C is not read and all quads are whole and aligned, in a fifth of the
 // code: outputs go to `line` and the lines behind it, as far as there are `lines`.
 template <int lanes_m, int lanes_n, int M, int N>
@@ -22,7 +54,7 @@ __device__ __forceinline__ void store_quads(const float (&acc)[M][N], float alph
 #pragma unroll
   for (int i = 0; i < M; ++i) {
     if (i > 0) line += i % 4 ? ld : to_next_quad;
-    if (i / 4 * 4 * lanes_m + i % 4 >= lines) return;
+    if (in_quads<lanes_m>(i) >= lines) return;
 #pragma unroll
     for (int j = 0; j < N; j += 4) {
       store(line + j * lanes_n, scaled(acc[i][j]), scaled(acc[i][j + 1]), scaled(acc[i][j + 2]),
@@ -31,44 +63,22 @@ __device__ __forceinline__ void store_quads(const float (&acc)[M][N], float alph
   }
 }
 
-// `acc` are the outputs of a thread whose first is at (row, col): quads of neighbours, the next one
-// 4 * lanes further along its direction; [m][n], or `turned`, [n][m].
-template <int lanes_m, int lanes_n, bool turned = false, int X, int Y>
-__device__ void write_quads(const float (&acc)[X][Y], const Product& p, int64 batch, int64 row,
+// `acc` are the outputs of a thread whose first is at (row, col), in quads.
+template <int lanes_m, int lanes_n, int M, int N>
+__device__ void write_quads(const float (&acc)[M][N], const Product& p, int64 batch, int64 row,
                             int64 col)
 {
-  constexpr int M = turned ? Y : X, N = turned ? X : Y;
   const bool vectors = aligned16(p.d, p.d_row) && p.d_batch % 4 == 0 && p.d_col == 1;
-  float* const d = p.d + batch * p.d_batch;
-  constexpr int wide = (N - 4) * lanes_n + 4;  // from the first of a thread's columns past its last
-  if (vectors && p.beta == 0.0f && col + wide <= p.n) {
-    return store_quads<lanes_m, lanes_n>(acc, p.alpha, d + row * p.d_row + col, p.d_row,
-                                         static_cast<int>(p.m - row));
+  if (vectors && p.beta == 0.0f && col + in_quads<lanes_n>(N - 4) + 4 <= p.n) {
+    float* const line = p.d + batch * p.d_batch + row * p.d_row + col;
+    return store_quads<lanes_m, lanes_n>(acc, p.alpha, line, p.d_row, static_cast<int>(p.m - row));
   }
-  const float* const c = p.c + batch * p.c_batch;
 #pragma unroll
   for (int i = 0; i < M; ++i) {
-    const int64 m = row + i / 4 * 4 * lanes_m + i % 4;
-    if (m >= p.m) continue;
 #pragma unroll
     for (int j = 0; j < N; j += 4) {
-      const int64 n = col + j / 4 * 4 * lanes_n;
-      float out[4];
-#pragma unroll
-      for (int x = 0; x < 4; ++x) {
-        const bool read = p.beta != 0.0f && n + x < p.n;  // beta = 0 never reads C
-        out[x] = blend(p.alpha, turned ? acc[j + x][i] : acc[i][j + x], p.beta,
-                       read ? c[m * p.c_row + (n + x) * p.c_col] : 0.0f);
-      }
-      float* const target = d + m * p.d_row + n * p.d_col;
-      if (vectors && n + 4 <= p.n) {
-        *reinterpret_cast<float4*>(target) = {out[0], out[1], out[2], out[3]};
-      } else {
-#pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          if (n + x < p.n) target[x * p.d_col] = out[x];
-        }
-      }
+      const float quad[4] = {acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
+      write_quad(quad, p, batch, row + in_quads<lanes_m>(i), col + in_quads<lanes_n>(j));
     }
   }
 }
