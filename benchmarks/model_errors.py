@@ -125,12 +125,12 @@ def kendall_tau(found: Sequence[Judged]) -> float:
     return agree / pairs
 
 
-def measured_stalls() -> dict[str, dict[str, float]]:
-    """Return the stalls that ncu read of the rungs at 4096, most first."""
+def measured_stalls() -> dict[tuple[str, int], dict[str, float]]:
+    """Return the stalls that ncu read of the rungs, by rung and size, most first."""
     found = {}
     for each in Record.read(RESULTS / "counters_nvidia_h200.json").recorded():
         name, _, size = each.name.partition("/")
-        if name in RUNGS and size == "4096":
+        if name in RUNGS:
             prefix, suffix = _STALL.split("{}")
             stalls = {
                 metric.removeprefix(prefix).removesuffix(suffix): value
@@ -138,7 +138,7 @@ def measured_stalls() -> dict[str, dict[str, float]]:
                 if metric.startswith(prefix) and metric.endswith(suffix)
             }
             kept = {n: v for n, v in stalls.items() if n not in _NO_STALLS and v >= 0.01}
-            found[name] = dict(sorted(kept.items(), key=lambda item: -item[1]))
+            found[name, int(size)] = dict(sorted(kept.items(), key=lambda item: -item[1]))
     return found
 
 
@@ -169,17 +169,34 @@ def summary(found: Sequence[Judged]) -> dict[str, dict[str, float]]:
 def first_stalls(found: Sequence[Judged]) -> dict[str, dict[str, object]]:
     """Return the rungs' first stalls at 4096 on the H200, measured and modelled, where ncu read."""
     measured = measured_stalls()
-    result: dict[str, dict[str, object]] = {}
-    for each in found:
-        name = each.case.rung
-        if each.case.group == "rungs" and each.case.size == 4096 and name in measured:
-            result[name] = {
-                "measured": next(iter(measured[name])),
-                "modelled": next(iter(each.stalls)),
-                "measured_stalls": dict(itertools.islice(measured[name].items(), 4)),
-                "modelled_stalls": dict(itertools.islice(each.stalls.items(), 4)),
-            }
+    return {
+        each.case.rung: _compared(measured[each.case.rung, 4096], each.stalls)
+        for each in found
+        if each.case.group == "rungs" and (each.case.rung, 4096) in measured
+        if each.case.size == 4096
+    }
+
+
+def other_first_stalls() -> dict[str, dict[str, object]]:
+    """Return the first stalls at the other sizes that ncu read, by rung and size."""
+    result = {}
+    for (name, size), measured in sorted(measured_stalls().items()):
+        if size != 4096:
+            tile = rung(name).tile_for("H200").to_json()
+            case = Case(
+                group="stalls", gpu="H200", rung=name, tile=tile, size=size, measured_gflops=1.0
+            )
+            result[f"{name}/{size}"] = _compared(measured, judge(case).stalls)
     return result
+
+
+def _compared(measured: dict[str, float], modelled: dict[str, float]) -> dict[str, object]:
+    return {
+        "measured": next(iter(measured)),
+        "modelled": next(iter(modelled)),
+        "measured_stalls": dict(itertools.islice(measured.items(), 4)),
+        "modelled_stalls": dict(itertools.islice(modelled.items(), 4)),
+    }
 
 
 def main() -> int:
@@ -197,7 +214,7 @@ def main() -> int:
                 f"modelled {last.predicted_gflops:8.0f} ({last.error:+.1%})",
                 flush=True,
             )
-        errors, stalls = summary(found), first_stalls(found)
+        errors, stalls, others = summary(found), first_stalls(found), other_first_stalls()
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -207,11 +224,12 @@ def main() -> int:
             "environment": describe_environment(None).to_json(),
             "summary": errors,
             "first_stalls": stalls,
+            "other_first_stalls": others,
             "cases": [asdict(each) for each in found],
         },
     )
     print(json.dumps(errors, indent=1))
-    for name, first in stalls.items():
+    for name, first in (stalls | others).items():
         print(f"{name:16} first stall: {first['measured']} measured, {first['modelled']} modelled")
     return 0
 

@@ -226,7 +226,11 @@ def test_the_source_page_adds_up() -> None:
     for each in recorded():
         total = each.metrics.get("smsp__inst_executed.sum")
         if each.sass and total is not None:
-            assert sum(int(line[1]) for line in each.sass) == total, each.name
+            found = sum(int(line[1]) for line in each.sass)
+            # Blocks of 10_persistent wait for each other's parts in a loop, which takes as many
+            # turns as it does in each of the profiler's passes.
+            waits = each.name.startswith("10_persistent")
+            assert found == pytest.approx(total, rel=1e-3 if waits else 0), each.name
 
 
 # --- the cases themselves, without readings -----------------------------------------------------

@@ -92,7 +92,7 @@ def test_what_was_read_is_exact(given: dict[str, object], passes: int) -> None:
 @pytest.mark.parametrize(
     ("given", "passes"),
     [
-        # Zeros alone take passes: a quarter of the warp each.
+        # Zeros count among the targets: a quarter of the warp each.
         (
             {
                 "way": "cg",
@@ -107,6 +107,33 @@ def test_what_was_read_is_exact(given: dict[str, object], passes: int) -> None:
         ({"to": "8 * t", "start": "16 * t"}, 4 * 30),
     ],
 )
+def test_zeros_and_conflicts_of_both_sides_are_settled(
+    given: dict[str, object], passes: int
+) -> None:
+    found = profile(**given)
+    beside = the_copy(found).beside
+    assert beside is not None
+    assert beside.wavefronts == passes
+    assert found.provenance == {"executed": "exact", "global": "exact", "shared": "exact"}
+    assert found.gaps == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "passes"),
+    [
+        (
+            {
+                "way": "cg",
+                "size": 16,
+                "to": "16 * (t % 32)",
+                "start": "16 * t",
+                "valid": "t < 0 ? 16 : 0",
+            },
+            4 * 30,
+        ),
+        ({"size": 8, "to": "16 * t", "start": "32 * t", "valid": "8"}, 8 * 30),
+    ],
+)
 def test_what_no_reading_settles_is_derived(given: dict[str, object], passes: int) -> None:
     """Which sectors and lines are read is settled all the same."""
     found = profile(**given)
@@ -115,7 +142,7 @@ def test_what_no_reading_settles_is_derived(given: dict[str, object], passes: in
     assert beside.wavefronts == passes
     assert found.provenance == {"executed": "exact", "global": "exact", "shared": "derived"}
     (gap,) = found.gaps
-    assert gap.startswith("cp.async around L1 filled with zeros, or through it with different")
+    assert gap.startswith("cp.async around L1 that fills with zeros alone, or wide through it with")
 
 
 def test_the_simulated_sm_takes_the_longer_side() -> None:

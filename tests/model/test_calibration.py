@@ -70,7 +70,7 @@ def simulated(each: Probe, artifact: Artifact, warps: int, steps: int) -> float:
     [
         ("chain-bar", 32, 0.03),  # 2.4
         ("stream-lds32-unit", 16, 0.07),  # 1.0
-        ("stream-lds64-unit", 16, 0.03),  # 2.0
+        ("stream-lds64-unit", 16, 0.05),  # 2.0
         ("stream-lds128-unit", 16, 0.03),  # 4.0
         # One partition's way: two cycles a pass, and a register that is written.
         ("stream-lds32-four-way", 1, 0.05),  # 10.4

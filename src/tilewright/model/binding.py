@@ -17,7 +17,7 @@ from tilewright.toolchain.sass_flow import SassFlow
 
 _LOCAL = {"LDL": "load", "STL": "store"}
 _UNSURE = (
-    "cp.async around L1 filled with zeros, or through it with different bank conflicts on both "
+    "cp.async around L1 that fills with zeros alone, or wide through it with conflicts on both "
     "sides: its passes follow a rule that no reading of the profiler has settled"
 )
 _SUMS = ("requests", "sectors", "lines", "wavefronts", "ideal")

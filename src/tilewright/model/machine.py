@@ -54,15 +54,11 @@ _LANES: Mapping[ComputeCapability, Mapping[str, int]] = {
 _INTERVAL: Mapping[str, int] = {"uniform": 2, "branch": 2}
 
 # Latencies of what a scoreboard waits for. Measured, sm_90 (chain-*): the chain's cycles less 4.5
-# for the addition in it (9 where the address has 64 bits). Constants, special registers:
-# assumed.
+# for the addition in it (9 where the address has 64 bits); of wider loads by the passes that they
+# take more (units.py: 26 and 30 of LDS.64 and LDS.128). Constants, special registers: assumed.
 _LATENCY: Mapping[str, float] = {
-    "lds32": 24,
-    "lds64": 26,
-    "lds128": 30,
-    "l1_32": 33,
-    "l1_64": 35,
-    "l1_128": 39,
+    "lds": 24,
+    "l1": 33,
     "xu": 17,
     "shfl": 24,
     "const": 30,

@@ -1,9 +1,10 @@
 """One SM, cycle by cycle: the warps that are resident issue their instructions, and wait.
 
-Each of the four partitions issues at most one instruction a cycle, of the warp that issued last if
-it can, else of the next in turn that can. A warp cannot before the stall count of its last
-instruction has passed, the scoreboards that its next one names are clear, and that one's pipe, its
-queue and the register banks are free.
+Each of the four partitions issues at most one instruction a cycle: of the warp that issued in the
+cycle before, if its next instruction names no scoreboard to wait for, else of the one that issued
+longest ago. A warp cannot before the stall count of its last instruction has passed, the
+scoreboards that its next one names are clear, and that one's pipe, its queue and the register banks
+are free.
 
 Every cycle that a warp waits is charged to one reason, by the names that the profiler has for them.
 """
@@ -19,7 +20,7 @@ from tilewright.model.machine import Machine
 from tilewright.model.operations import Operation
 from tilewright.model.spans import LONGEST, Span, spans
 from tilewright.model.traffic import Hits
-from tilewright.model.units import Queue, Units
+from tilewright.model.units import Queue, Units, Way
 
 PARTITIONS = 4
 # Instructions beyond a warp's place that its next step may depend on: a span, and what ends it.
@@ -61,6 +62,7 @@ class _Warp:
     issued_at: float = -1.0
     held: float = 0.0
     charged: float = 0.0
+    way: Way = field(default_factory=Way)
     boards: list[float] = field(default_factory=lambda: [0.0] * 6)
     owners: list[str] = field(default_factory=lambda: ["long_scoreboard"] * 6)
 
@@ -69,13 +71,12 @@ class _Warp:
 class _Partition:
     """A partition: its warps, and until when its pipes, banks and queues are taken.
 
-    `near` and `far` hold when the queued instructions of shared and of global memory start;
-    `until` is the end of the span that it issues. `turn` are the warps from the one that issued
-    last, `last`.
+    `warps` are in the order of their last issue, that of `last` at the end. `near` and `far` hold
+    when the queued instructions of shared and of global memory leave; `until` is when it can issue
+    next.
     """
 
     warps: list[int]
-    turn: list[int]
     last: int = -1
     until: float = 0.0
     pipes: dict[str, float] = field(default_factory=dict)
@@ -84,16 +85,16 @@ class _Partition:
     far: Queue = field(default_factory=Queue)
 
     def issued(self, number: int) -> None:
-        """Let the turn begin with a warp."""
+        """Put a warp at the end of the turn."""
         if number != self.last:
             self.last = number
-            place = self.warps.index(number)
-            self.turn = self.warps[place:] + self.warps[:place]
+            self.warps.remove(number)
+            self.warps.append(number)
 
     def ended(self, number: int) -> None:
         """Take out the warp that issued last."""
         self.warps.remove(number)
-        self.turn = self.warps
+        self.last = -1
 
     def operands_at(self, op: Operation) -> float:
         """Return when the register banks are no more than a cycle behind."""
@@ -130,8 +131,7 @@ class Sm:
         count = blocks * warps_per_block
         self._warps = [_Warp(block=w // warps_per_block) for w in range(count)]
         self._partitions = [
-            _Partition(warps=warps, turn=warps)
-            for warps in (list(range(first, count, PARTITIONS)) for first in range(PARTITIONS))
+            _Partition(warps=list(range(first, count, PARTITIONS))) for first in range(PARTITIONS)
         ]
         # Barriers: who waits in each block, and when the unit is free.
         self._warps_per_block = warps_per_block
@@ -181,7 +181,10 @@ class Sm:
         soonest = _NEVER
         full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
         warps, path = self._warps, self._path
-        for number in partition.turn:
+        turn: Sequence[int] = partition.warps
+        if now == partition.until and partition.last >= 0 and not path[warps[turn[-1]].at].wait:
+            turn = (turn[-1], *turn[:-1])
+        for number in turn:
             warp = warps[number]
             ready = warp.ready
             if ready > now:
@@ -249,13 +252,14 @@ class Sm:
         self._charge(warp, now)
         self._issued += 1
         partition.issued(number)
+        partition.until = now + 1
         interval = self._machine.interval.get(op.pipe, 1)
         self._occupy(partition, op.pipe, now + interval, interval)
         for bank in (0, 1):
             if op.reads[bank]:
                 partition.banks[bank] = max(partition.banks[bank], now) + op.reads[bank]
         queue = partition.far if op.pipe == "global" else partition.near
-        result, read = self._units.execute(now, op, queue, warp.block)
+        result, read = self._units.execute(now, op, queue, warp.block, warp.way)
         self._end = max(self._end, result)
         kind = "long_scoreboard" if op.pipe == "global" else "short_scoreboard"
         for board, until in ((op.write_barrier, result), (op.read_barrier, read)):

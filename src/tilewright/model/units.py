@@ -2,10 +2,15 @@
 
 Every unit is a server with a rate: what comes later waits in line. The times at which results come
 are therefore known when an instruction issues.
+
+The load-store unit has two servers, each of which takes two cycles for a pass. What one warp sends
+it serves one after the other; an instruction may overtake others that wait for their warp's. Before
+it come two queues: one in each partition, and one of the unit for all of them.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 
 from tilewright.model.machine import Machine
@@ -22,16 +27,29 @@ _LATENCY_OF = {"constant": "const", "xu": "xu", "fp64": "fp64", "special": "spec
 _TO_UNIT = 2
 _TO_READ = 8
 _WITHOUT_LANES = 12
-# Cycles for which a pass through the load-store unit, or a register that it writes, takes the way
-# of its partition. Measured, sm_90, one warp: two-way, four-way conflicts (stream-lds*-four-way)
-# 2.0 a pass; stream-lds128-uniform 8 of two passes, as many as stream-lds128-unit of four.
-_PORT = 2
+# Cycles, measured, sm_90: of a server for a pass, and so of a result for each pass behind its first
+# (one warp: stream-lds*-four-way, 2.0; four warps of a partition take half of that), and for each
+# register that goes from a partition to the unit (stream-sts*, stream-ldg*-l1).
+_PASS = _OUT = 2
+_SERVERS = 2
+# Memory instructions that the unit holds of all partitions, beside the partitions' own queues:
+# loads with four-way conflicts fill both, 28 of one warp, 13 a partition with all four.
+_HELD = 20
 
 
 class Queue(deque[float]):
-    """When the memory instructions that a partition queued start; `port` when its way is free."""
+    """When the memory instructions that a partition queued leave for the unit.
 
-    port: float = 0.0
+    `out` is when its way there is free.
+    """
+
+    out: float = 0.0
+
+
+class Way:
+    """When the unit is ready for a warp's next instruction: it takes them in their order."""
+
+    free: float = 0.0
 
 
 class Units:
@@ -47,7 +65,9 @@ class Units:
         self.busy: dict[str, float] = {}
         self._machine, self.hits = machine, hits
         self._lanes = 32 / machine.lsu_lanes  # cycles for the addresses of a warp
-        self._lsu = self._l2 = self._dram = 0.0
+        self._servers = [0.0] * _SERVERS
+        self._held: list[float] = []  # the latest times at which it serves, in their order
+        self._l2 = self._dram = 0.0
         self._l2_rate = machine.l2_bytes_per_cycle / sms
         self._dram_rate = machine.dram_bytes_per_cycle / sms
         self._together, self._warps_per_block = together, warps_per_block
@@ -55,7 +75,9 @@ class Units:
         self._credit: dict[tuple[str, int], float] = {}
         self._fetched: dict[int, float] = {}
 
-    def execute(self, now: float, op: Operation, queue: Queue, block: int) -> tuple[float, float]:
+    def execute(
+        self, now: float, op: Operation, queue: Queue, block: int, way: Way
+    ) -> tuple[float, float]:
         """Return when the result of a block's operation is there, and when its operands are read.
 
         `queue` takes the time at which a memory instruction leaves it.
@@ -65,23 +87,25 @@ class Units:
         latency = self._machine.latency
         if op.pipe == "shared":
             cost = max(op.wavefronts, self._lanes)
-            start = self._through_lsu(now, cost, queue, _words(op))
-            late = max(latency[f"lds{_bits(op.size)}"], latency["lds32"] + 2 * (cost - 1))
+            start = self._through_lsu(now, cost, queue, way, op)
+            late = latency["lds"] + _PASS * (max(op.wavefronts, 1) - 1)
             return start - _TO_UNIT + late, start + _TO_READ
         if op.pipe == "shuffle":
-            start = self._through_lsu(now, self._lanes, queue)
+            start = self._through_lsu(now, self._lanes, queue, way, op)
             return start - _TO_UNIT + latency["shfl"], start + _TO_READ
         if op.pipe == "global":
-            return self._global(now, op, queue, block)
+            return self._global(now, op, queue, block, way)
         if op.pipe in _LATENCY_OF:
             return now + latency[_LATENCY_OF[op.pipe]], now + _TO_READ
         return now + op.stall, now + 2
 
-    def _global(self, now: float, op: Operation, queue: Queue, block: int) -> tuple[float, float]:
+    def _global(
+        self, now: float, op: Operation, queue: Queue, block: int, way: Way
+    ) -> tuple[float, float]:
         machine, latency = self._machine, self._machine.latency
-        cost = max(op.wavefronts, op.size / 4, self._lanes, op.lines / machine.l1_tags)
-        start = self._through_lsu(now, cost, queue, _words(op))
-        late = max(latency[f"l1_{_bits(op.size)}"], latency["l1_32"] + 2 * (cost - 1))
+        passes = max(op.wavefronts, op.size / 4, op.lines / machine.l1_tags)
+        start = self._through_lsu(now, max(passes, self._lanes), queue, way, op)
+        late = latency["l1"] + _PASS * (passes - 1)
         result = start - _TO_UNIT + late
         hit = self.hits.of(op.index)
         if not self._due("missing", op.index, hit.missing) and op.load:
@@ -114,19 +138,26 @@ class Units:
         self._turns[block, index] = count + 1, leads
         return leads
 
-    def _through_lsu(self, now: float, cost: float, queue: Queue, words: float = 0) -> float:
-        """Return when the load-store unit takes an instruction that costs it so many cycles.
-
-        `words` are the registers that it writes.
+    def _through_lsu(self, now: float, cost: float, queue: Queue, way: Way, op: Operation) -> float:
+        """Return when the load-store unit serves an instruction that costs it so many cycles.
 
         Latencies count from the issue: what is waited for beyond `_TO_UNIT` adds to them.
         """
-        start = max(now + _TO_UNIT, self._lsu, queue.port)
-        # While a partition's way is taken, the unit serves the others.
-        self._lsu = max(now + _TO_UNIT, self._lsu) + cost
-        queue.port = start + _PORT * max(cost, words)
+        leaves = max(now + _TO_UNIT, queue.out)
+        if len(self._held) == _HELD:
+            leaves = max(leaves, self._held[0])
+        queue.append(leaves)
+        queue.out = leaves + _OUT * max(sum(op.reads), 1)
+        ready = max(leaves, way.free)
+        # Of the servers that are free, the one that has been so for the shortest time: before it
+        # the other may serve what is yet to come. Else the first that will be.
+        free = [each for each in self._servers if each <= ready]
+        taken = self._servers.index(max(free) if free else min(self._servers))
+        start = max(ready, self._servers[taken])
+        self._servers[taken] = way.free = start + _PASS * cost
+        insort(self._held, start)
+        del self._held[:-_HELD]
         self._work("lsu", cost)
-        queue.append(start)
         return start
 
     def _work(self, unit: str, cycles: float) -> None:
@@ -141,11 +172,3 @@ class Units:
         credit = self._credit.get((event, index), 0.5) + share
         self._credit[event, index] = credit - 1 if credit >= 1 else credit
         return credit >= 1
-
-
-def _words(op: Operation) -> float:
-    return op.size / 4 if op.load else 0
-
-
-def _bits(size: int) -> int:
-    return 32 if size <= 4 else 64 if size <= 8 else 128

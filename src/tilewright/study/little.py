@@ -18,7 +18,7 @@ from typing import Any
 
 from tilewright.model.machine import machine
 from tilewright.model.operations import Operation, operations
-from tilewright.model.units import Queue, Units
+from tilewright.model.units import Queue, Units, Way
 from tilewright.model.whatif import Case
 
 # Cycles from issue to result of a multiply-add and other arithmetic of fixed latency.
@@ -96,9 +96,9 @@ def _latency(case: Case, op: Operation) -> float:
         return max(op.stall, ARITHMETIC_CYCLES)
     m = machine(case.gpu)
     alone = Units(m, case.hits, sms=1, warps_per_block=1, together=False)
-    result, _ = alone.execute(0.0, op, Queue(), 0)
+    result, _ = alone.execute(0.0, op, Queue(), 0, Way())
     if op.pipe != "global" or not op.load:
         return result
     hit = case.hits.of(op.index)
     far = (1 - hit.dram) * m.latency["l2"] + hit.dram * m.latency["dram"]
-    return (1 - hit.missing) * m.latency["l1_32"] + hit.missing * far
+    return (1 - hit.missing) * m.latency["l1"] + hit.missing * far

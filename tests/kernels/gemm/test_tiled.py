@@ -247,7 +247,7 @@ def test_what_is_worth_measuring_cuts_its_sums_where_the_gpu_can() -> None:
         (tiled(SMALL, splits=14), "k = 204 has 13 tiles of bk = 16, so 1 to 13 parts"),
         (tiled(SMALL, splits=2, workers=4), "leave one of them out"),
         (tiled(SMALL, workers=27), "have 26 steps"),
-        (tiled(replace(SMALL, bk=12)), "cannot copy"),
+        (tiled(replace(LARGE, bk=12)), "cannot copy"),
     ],
 )
 def test_what_it_cannot_run_with_is_refused(variant: Variant, says: str) -> None:
