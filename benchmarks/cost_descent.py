@@ -30,7 +30,7 @@ TAU, BIG, ERROR, FAST = 0.05, 2.0, 0.4, 3.0
 # How much it costs to leave the guesses below, per square of a logarithm, and to have tiles differ:
 # little for tiled, which has a hundred times as many variants to learn it from.
 LEAVE, DIFFER = 0.001, {"tiled": 0.003}
-DIFFER_MUCH = 0.1
+DIFFER_MUCH = 0.03
 # Of tiles' factors, in logarithms: how large they are usually, and the error of a row beside them.
 USUAL, AROUND = 0.03, 0.1
 RATE, LEAST = 0.05, 1e-4
