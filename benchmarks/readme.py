@@ -52,7 +52,7 @@ ERRORS = "model_errors.json"
 EXAMPLES = "model_examples.json"
 BENCHES = "bench_*_nvidia_h200.json"
 # Recorded searches.
-SEARCHES = ("tuning*_nvidia_h200.json", "unseen_nvidia_h200.json")
+SEARCHES = ("tuning_drawn*_nvidia_h200.json", "unseen_nvidia_h200.json")
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 

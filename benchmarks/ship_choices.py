@@ -59,7 +59,7 @@ def content(trials: Sequence[Trial], names: Sequence[str]) -> dict[str, object]:
 
 
 def worth_shipping(recording: Recording) -> Trial | None:
-    """Return the fastest trial, None where the model's choice is as fast."""
+    """Return the fastest trial, None where the model's choice was measured and is as fast."""
     operation = recording.operation
     right = [t for t in recording.trials if accurate(operation, t.variant, gpu(t.machine.gpu))]
     best = fastest(right).get(operation.key)

@@ -101,7 +101,7 @@ class Coefficients:
 
 
 def label(tile: Tile) -> str:
-    """Return a tile's name among those of `tiled`: sides, step, outputs of a thread, blocks an SM."""
+    """Return a tile's name in `tiled`: sides, step, outputs of a thread, blocks an SM."""
     return f"{tile.bm}x{tile.bn}x{tile.bk} {tile.tm}x{tile.tn} {tile.min_blocks}"
 
 
