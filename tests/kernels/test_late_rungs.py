@@ -185,7 +185,7 @@ def test_tiles_are_taken_in_bands_of_eight_rows() -> None:
     [
         ({"stages": 1}, "stages = 1: give 2 or more"),
         ({"pad": 4}, "pad = 4: copies that transpose A need pad = 8"),
-        ({"bn": 96, "wn": 96, "wniter": 3}, "64 threads cannot copy the tiles of A"),
+        ({"bk": 12}, "128 threads cannot copy the tiles of A"),
         ({"unroll": 4}, "does not read unroll"),
     ],
 )

@@ -16,6 +16,7 @@ kernels' own index arithmetic and to what the emulator counts.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -220,7 +221,7 @@ def _one_staged(tile: Tile, rows: Layout, cols: Layout) -> tuple[Access, ...]:
 
 def _copies(tile: Tile) -> tuple[Access, ...]:
     """Return the accesses of a step's copies: A along k by floats, B by vectors along its rows."""
-    t, across = tile, min(tile.bn // VECTOR_FLOATS, tile.threads)
+    t, across = tile, math.gcd(tile.bn // VECTOR_FLOATS, tile.threads)
     down, rows = t.threads // COPIED_K, t.threads // across
     copy_a = Layout(
         ((COPIED_K, down), (t.bm // down, t.bk // COPIED_K), 1),
