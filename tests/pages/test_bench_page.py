@@ -73,7 +73,9 @@ def test_tables_and_numbers_at_the_rows_are_the_records(
         row = rows[record["case"]]
         assert float(row[1]) == pytest.approx(1e6 * ours["median_s"], rel=5e-3)
         assert row[5] == ratio
-        assert {record["case"], ratio} <= beside
+        # Of several baselines' marks in a row the numbers are in the table alone.
+        numbers = {ratio} if len(took) == 2 else set()
+        assert {record["case"], *numbers} <= beside
 
 
 def test_marks_and_bars_stand_where_the_record_says() -> None:
