@@ -33,7 +33,7 @@ LEAVE, DIFFER = 0.001, {"tiled": 0.003}
 DIFFER_MUCH = 0.03
 # Of tiles' factors, in logarithms: how large they are usually, and the error of a row beside them.
 USUAL, AROUND = 0.03, 0.1
-RATE, LEAST = 0.05, 1e-4
+RATE = 0.05
 FITS = 8
 # What one would guess: for every kernel, and for one that has all of k in shared memory.
 GUESS = {

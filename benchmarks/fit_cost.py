@@ -1,13 +1,13 @@
-"""Fit the cost model to recorded exhaustive searches, and say how well it chooses.
+"""Fit the cost model to recorded searches, and say how well it chooses.
 
-    python benchmarks/fit_cost.py benchmarks/results/tuning*_nvidia_h200.json --write
+    python benchmarks/fit_cost.py benchmarks/results/tuning_drawn_nvidia_h200.json … --write
     python benchmarks/fit_cost.py --judge benchmarks/results/unseen_nvidia_h200.json
 
 Without a file to fit, the coefficients as they stand are judged. A choice's quality is the time of
 the fastest variant over that of the one which the model would choose: their geometric mean, and
 the worst. `cost_descent.py` says what the fit lowers. With `--folds` every operation is judged as
 well by a fit that its sizes had no part in: by this forms of the model are to be compared, not by
-the searches that it is judged by in the end. A fit takes two minutes on one core.
+the searches that it is judged by in the end. A fit takes under a minute.
 """
 
 from __future__ import annotations

@@ -3,16 +3,15 @@
     python benchmarks/h200_tuning.py --out benchmarks/results --seconds 540
     python benchmarks/h200_tuning.py --out /tmp --shapes 4096,4096,4096 16,4096,4096:nt
 
-The record, tuning_<gpu>.json, is what `benchmarks/fit_cost.py` fits the cost model to and what
-tests replay strategies on. The shapes are drawn as those of the suite `unseen` are, with another
-seed, so that the model is judged by shapes that it was not fitted to; `--suite unseen --name
-unseen` records those for that, and `--drawn 120 --name tuning_drawn` more to fit to, in about two
-seconds a shape. `--suite squares complaints batched --most 30 --name searched` records what is
-shipped for the products that people asked about. Kernels are compiled in as many processes as there
-are cores, in the order in which they are needed; each variant is verified before it is timed.
-Shapes are searched until the time is up; started again with the record in --out, it goes on where
-it stopped. With several GPUs each has a process of its own, that takes its share of the shapes into
-a record of its own:
+The record is tuning_<gpu>.json, or has the name given. The shapes are drawn as those of the suite
+`unseen` are, with another seed, so that the model is judged by shapes that it was not fitted to;
+`--suite unseen --name unseen` records those for that, and `--drawn 120 --name tuning_drawn` what
+`fit_cost.py` fits to and tests replay strategies on, in about two seconds a shape. `--suite squares
+complaints batched --most 30 --name searched` records what is shipped for the products that people
+asked about. Kernels are compiled in as many processes as there are cores, in the order in which
+they are needed; each variant is verified before it is timed. Shapes are searched until the time is
+up; started again with the record in --out, it goes on where it stopped. With several GPUs each has
+a process of its own, that takes its share of the shapes into a record of its own:
 
     CUDA_VISIBLE_DEVICES=0 python benchmarks/h200_tuning.py … --name tuning_drawn --share 1/2 &
     CUDA_VISIBLE_DEVICES=1 python benchmarks/h200_tuning.py … --name tuning_drawn --share 2/2

@@ -6,8 +6,8 @@ alone: its warps' own instructions one after the other and its waits, or the lat
 the steps that are under way. The last wave has fewer blocks, unless workers share the last tiles
 evenly: then its waves need not be whole. Whatever the SMs do, the L2 and the DRAM must deliver.
 Parts of k travel through the L2, are waited for and added by one block a tile, in groups where they
-are many. What a tile takes more or less than all this, whatever the product, is a factor of its
-own.
+are many; that the blocks of `tiled` add them together is left to its coefficients. What a tile
+takes more or less than all this, whatever the product, is a factor of its own.
 
 Where the longest of several things counts, a root of the sum of their powers does, since those that
 take as long hinder one another: the fourth in a step, the second of SMs, L2 and DRAM.

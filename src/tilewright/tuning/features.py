@@ -37,8 +37,8 @@ class Features:
     a block: `multiply` are the cycles that its multiply-adds take of an SM at least, `run` the
     steps of k that a thread makes one after the other; the others are those of `Step`. `warps` are
     a block's on each of the four schedulers. `output_bytes` is what a block writes, `part_bytes`
-    what the last of a tile's blocks reads of each of the others. `shape` has a row for each
-    variant and a column for each of SHAPE.
+    what adding a tile's parts of k reads of each. `shape` has a row for each variant and a column
+    for each of SHAPE.
     """
 
     variants: tuple[Variant, ...]

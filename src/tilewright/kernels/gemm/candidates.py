@@ -56,12 +56,12 @@ def registers(tile: Tile) -> int:
     return outputs + 2 * (tile.tm + tile.tn) + others
 
 
-def registers_in_rows(tile: Tile, count: int) -> int:
-    """Return the same where an operand stays in rows, of which a thread has `count` a step.
+def registers_in_rows(tile: Tile) -> int:
+    """Return the same where an operand stays in rows, that of which a thread has less.
 
     Its fragments are of four steps of k, and replaced in place.
     """
-    return registers(tile) + 2 * count
+    return registers(tile) + 2 * min(tile.tm, tile.tn)
 
 
 def tiled_tiles() -> Iterator[Tile]:
@@ -75,7 +75,7 @@ def tiled_tiles() -> Iterator[Tile]:
             for bk, stages in STEPS[tm * tn]:
                 tile = Tile(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, wm=wm, wn=wn, stages=stages)
                 most = _blocks(tile, registers(tile))
-                in_rows = _blocks(tile, registers_in_rows(tile, min(tm, tn)))
+                in_rows = _blocks(tile, registers_in_rows(tile))
                 for blocks in sorted({most, max(in_rows, min(most, _FEWEST))}, reverse=True):
                     yield replace(tile, min_blocks=blocks)
     for tile in NARROWER:
@@ -85,12 +85,12 @@ def tiled_tiles() -> Iterator[Tile]:
 def suits(tile: Tile, m: int, n: int) -> bool:
     """Return whether a tile is worth measuring for sizes: one of 112 where it wastes less."""
     return all(
-        side != _NARROW or padded(size, _NARROW) <= (1 - _LEAST_SAVED) * padded(size, _HALF)
+        side != _NARROW or _padded(size, _NARROW) <= (1 - _LEAST_SAVED) * _padded(size, _HALF)
         for side, size in ((tile.bm, m), (tile.bn, n))
     )
 
 
-def padded(size: int, side: int) -> int:
+def _padded(size: int, side: int) -> int:
     """Return a size with what the last tile computes past the matrix."""
     return -(-size // side) * side
 
@@ -105,24 +105,16 @@ def waves_of(tile: Tile) -> tuple[int, ...]:
     return WAVES_OF_THREE if tile.min_blocks == 3 else WAVES
 
 
-def useful_splits(
-    blocks: int,
-    steps: int,
-    gpu: Gpu,
-    *,
-    waves: tuple[int, ...] = WAVES,
-    most: int = MOST_SPLITS,
-    least_steps: int = LEAST_STEPS,
-) -> list[int]:
+def useful_splits(blocks: int, steps: int, tile: Tile, gpu: Gpu) -> list[int]:
     """Return the numbers of parts of k that change how the SMs are filled, 1 first.
 
     `blocks` and `steps` along k are those of a launch that does not split. Each number fills every
-    SM with so many blocks as a wave has, as far as k is long enough, and leaves no part without
+    SM with as many blocks as a wave has, as far as k is long enough, and leaves no part without
     steps.
     """
-    bound = max(1, min(most, steps // least_steps))
+    bound = max(1, min(MOST_SPLITS, steps // LEAST_STEPS))
     found = {1}
-    for each in waves:
+    for each in waves_of(tile):
         splits = max(1, min(bound, each * gpu.sm_count // blocks))
         found.add(-(-steps // -(-steps // splits)) if steps else 1)
     return sorted(found)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm import narrow
+from tilewright.kernels.gemm.candidates import SM_REGISTERS
 from tilewright.kernels.gemm.kernel import GemmKernel, Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.launch import Launch
@@ -37,7 +38,7 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
             continue
         steps = max(1, -(-o.k * side // (narrow.RUN * threads)))
         stages = min(most, steps)
-        while stages > 1 and threads * _registers(few, each, stages) > narrow.SM_REGISTERS:
+        while stages > 1 and threads * _registers(few, each, stages) > SM_REGISTERS:
             stages -= 1
         tile = narrow.narrow_tile(
             o, few=few, each=each, side=side, threads=threads, stages=stages,

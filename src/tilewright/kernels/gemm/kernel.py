@@ -107,7 +107,7 @@ class GemmKernel:
     file: str
     check: Callable[[Operation, Variant], None]
     launch: Callable[[Operation, Variant], Launch]
-    workspace: Callable[[Operation, Variant], Workspace]
+    workspace: Callable[[Operation, Variant], Workspace] = lambda operation, variant: Workspace()
     variants: Callable[[Operation, Gpu], Iterator[Variant]]
     most_splits: int = 1
     least_steps: int = 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
+from tilewright.kernels.gemm.candidates import SM_REGISTERS
 from tilewright.kernels.gemm.kernel import Variant, Workspace
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS, Tile, TileUse, check
@@ -15,7 +16,6 @@ from tilewright.launch import MAX_GRID, Launch
 _USE = TileUse(reads=frozenset({"bk", "tm", "tn", "stages", "kparts"}), whole_rows=False)
 RUN = 4  # of k that a thread takes a step
 MOST_SPLITS = 132
-SM_REGISTERS = 65536  # of every architecture that is compiled for
 _SHORT = 8  # steps along k
 
 

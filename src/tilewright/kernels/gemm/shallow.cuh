@@ -8,9 +8,9 @@
 // Tile: bm x bn outputs a block, wm x wn a warp, tm x tn a thread in 4x4 quads, as in tiled.cuh.
 //
 // Staging: `stages` slices of bk = 32 of k (lib/slice.cuh), each copied as it lies in memory, 16
-// bytes a lane, also along k, and read four of k at a time. What is waited for is the first slice,
-// then the next; no slice is overwritten, so nobody waits for a reader. Several blocks are on an SM,
-// and while one waits for memory another multiplies or stores.
+// bytes a lane where aligned, also along k, and read four of k at a time. What is waited for is the
+// first slice, then the next; no slice is overwritten, so nobody waits for a reader. Several blocks
+// are on an SM, and while one waits for memory another multiplies or stores.
 // NOTE: the code is small on purpose: of a launch of few microseconds much is its first time
 // through the instruction cache.
 // Grid: (tiles of D, 1, 1), those along n first, then along m, then of the batch.

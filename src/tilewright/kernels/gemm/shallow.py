@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
+from tilewright.kernels.gemm.kernel import GemmKernel, Variant, tiles_of
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.tiles import Tile, TileUse, check
 from tilewright.launch import Launch
@@ -54,16 +54,12 @@ def _copies_evenly(threads: int, width: int, *, along_k: bool, vector: int) -> b
 
 
 def _launch(operation: Operation, variant: Variant) -> Launch:
-    o, tile = operation, variant.tile
+    tile = variant.tile
     return Launch(
-        grid=(o.batch * -(-o.m // tile.bm) * -(-o.n // tile.bn), 1, 1),
+        grid=(tiles_of(operation, tile), 1, 1),
         block=(tile.threads, 1, 1),
         shared_bytes=tile.shared_bytes,
     )
-
-
-def _workspace(operation: Operation, variant: Variant) -> Workspace:
-    return Workspace()
 
 
 def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
@@ -107,6 +103,5 @@ SHALLOW = GemmKernel(
     file="shallow.cuh",
     check=_check,
     launch=_launch,
-    workspace=_workspace,
     variants=_variants,
 )

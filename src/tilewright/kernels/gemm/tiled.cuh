@@ -20,6 +20,7 @@
 // is transposed on its way or stays in rows (lib/side.cuh); behind them bm * bn floats for the sums
 // of stretches, where a block has more than one. One barrier each bk steps of k: after it the tile
 // just read may be overwritten, and the next one is there.
+// Grid: (blocks that share the tiles of the batch as in lib/work.cuh, splits of k, 1).
 // NOTE: the main loop is one basic block on purpose: copies past the end are predicated, not jumped
 // over, so that ptxas and our own scheduler (toolchain/schedule) can move code across them.
 #include "lib/fragment.cuh"

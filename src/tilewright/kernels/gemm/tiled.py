@@ -41,14 +41,15 @@ from tilewright.kernels.tiles import (
 )
 from tilewright.launch import Launch
 
-_READS = frozenset({"bk", "tm", "tn", "wm", "wn", "stages"})
 STRETCH = 528  # of k, whose sums are added in shared memory (lib/stretches.cuh)
 # Where one operand alone lies along k, threads with so many outputs gain nothing from rows: nn at
 # 4096³ on an H200, 54.3 TFLOP/s transposed and 53.6 in rows (2026-11-30).
 _MANY_OUTPUTS = 128
 _MOST_ROWS = 8  # of a thread, four registers each
 _BESIDE_PARTS = 4  # words behind a tile's parts of k (lib/shared_sums.cuh)
-_USE = TileUse(reads=_READS, vector=True, whole_rows=False)
+_USE = TileUse(
+    reads=frozenset({"bk", "tm", "tn", "wm", "wn", "stages"}), vector=True, whole_rows=False
+)
 
 
 def _check_tile(tile: Tile) -> None:
@@ -98,7 +99,7 @@ def _check(operation: Operation, variant: Variant) -> None:
 
 
 def _shared_bytes(operation: Operation, tile: Tile) -> int:
-    """Return what `TileCopy` lays out: rows of an operand that is read along k are padded."""
+    """Return what `TileCopy` and `RowCopy` lay out: an operand that lies along k is padded."""
     access = _access(operation, tile)
     panels = (
         (tile.bm, access.a_along_k, access.a_vector),
@@ -198,7 +199,7 @@ def _fits_in_rows(tile: Tile, width: int) -> bool:
     span, rest = divmod(VECTOR_FLOATS * tile.threads, tile.bk)
     evenly = rest == 0 and span % VECTOR_FLOATS == 0 and width % span == 0
     most = SM_REGISTERS // (tile.threads * max(tile.min_blocks, 1))
-    return evenly and registers_in_rows(tile, min(tile.tm, tile.tn)) <= most
+    return evenly and registers_in_rows(tile) <= most
 
 
 def _launch(operation: Operation, variant: Variant) -> Launch:
@@ -231,7 +232,7 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for whole in _whole(operation, gpu):
         tile = whole.tile
         blocks, steps = tiles_of(operation, tile), -(-operation.k // tile.bk)
-        splits = useful_splits(blocks, steps, gpu, waves=waves_of(tile))
+        splits = useful_splits(blocks, steps, tile, gpu)
         ways = [replace(whole, splits=s) for s in splits]
         ways += [replace(whole, workers=w) for w in useful_workers(blocks, steps, tile, gpu)]
         for variant in ways:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tilewright.errors import TileError
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
+from tilewright.kernels.gemm.kernel import GemmKernel, Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.tiles import (
     FLOAT_BYTES,
@@ -87,10 +87,6 @@ def _launch(operation: Operation, variant: Variant) -> Launch:
     )
 
 
-def _workspace(operation: Operation, variant: Variant) -> Workspace:
-    return Workspace()
-
-
 def _most_steps(operation: Operation, tile: Tile, gpu: Gpu) -> float:
     """Return how much of k a thread may add up."""
     return math.inf if tile.tm * tile.tn <= _FEW_OUTPUTS else _LONGEST
@@ -132,7 +128,6 @@ TINY = GemmKernel(
     file="tiny.cuh",
     check=_check,
     launch=_launch,
-    workspace=_workspace,
     variants=_variants,
     most_steps=_most_steps,
 )

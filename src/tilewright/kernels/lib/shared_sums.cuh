@@ -1,7 +1,8 @@
-// Parts of k added by all blocks that are there: each takes a few outputs of a tile, of all its parts.
+// Parts of k added by all blocks that are there: each takes a few outputs of a tile, of all its
+// parts.
 //
-// Blocks that have parts of a tile end at about the same time. Did the last of them add all parts, it
-// would read alone what the others wrote together, while their SMs are idle.
+// Blocks that have parts of a tile end at about the same time. Did the last of them add all parts,
+// it would read alone what the others wrote together, while their SMs are idle.
 #pragma once
 
 #include "lib/keep.cuh"
@@ -65,8 +66,8 @@ __device__ inline unsigned multiprocessors()
   return count;
 }
 
-// Says whether all `parts` of a tile are written and not all of it is taken yet. A block looks for a
-// while if no more than `running` are still to come. The last to arrive never has to, so nothing
+// Says whether all `parts` of a tile are written and not all of it is taken yet. A block looks for
+// a while if no more than `running` are still to come. The last to arrive never has to, so nothing
 // depends on who stays, and nobody waits for long for a block that does not run.
 __device__ inline bool all_arrived(const unsigned* arrivals, int parts, int running)
 {
@@ -83,8 +84,8 @@ __device__ inline bool all_arrived(const unsigned* arrivals, int parts, int runn
   return __syncthreads_or(whole);
 }
 
-// Adds pieces of a tile that nobody else has taken: a piece is `quads` quads for each lane of a warp.
-// The more of them, the fewer parts are read at a time.
+// Adds pieces of a tile that nobody else has taken: a piece is `quads` quads for each lane of a
+// warp. The more of them, the fewer parts are read at a time.
 template <int quads, int threads, int count, class Write>
 __device__ void add_pieces(const Parts<threads, count>& parts, int number, Write write)
 {

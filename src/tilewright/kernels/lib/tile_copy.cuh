@@ -48,7 +48,7 @@ struct TileCopy {
   static constexpr int lanes =                            // side by side
       along_k ? lanes_k : common_divisor(width / vector, threads);
   static constexpr int ld = width + (along_k ? 32 / lanes_k : 0);
-  static constexpr int floats = depth * ld;      // of a tile
+  static constexpr int floats = depth * ld;     // of a tile
   static constexpr int span = threads / lanes;  // rows (along k) or steps of k copied at a time
   static constexpr int rows = along_k ? width / span : depth / span;
   static constexpr int columns = along_k ? depth / lanes : width / vector / lanes;

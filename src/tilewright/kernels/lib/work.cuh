@@ -2,8 +2,8 @@
 #pragma once
 
 // `steps` steps of bk along k of a tile, from step `begin`; they are part `part` of the tile's
-// `parts`. Parts are added in their order through slot `slot` of the workspace (lib/splits.cuh),
-// which has room for `room` of them.
+// `parts`. Parts are added in their order through slot `slot` of the workspace (lib/splits.cuh,
+// lib/shared_sums.cuh), which has room for `room` of them.
 struct Segment {
   unsigned tile, slot;
   int begin, steps, part, parts, room;

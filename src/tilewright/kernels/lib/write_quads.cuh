@@ -1,4 +1,5 @@
-// The epilogue of the production kernels: D = alpha * acc + beta * C, a 4x4 quad at a time.
+// The epilogue of kernels whose threads have 4x4 quads: D = alpha * acc + beta * C, four neighbours
+// of a row at a time.
 #pragma once
 
 #include "lib/epilogue.cuh"
@@ -29,8 +30,8 @@ __device__ inline void write_quad(const float (&acc)[4], const Product& p, int64
   }
 }
 
-// Where output `i`, `j` of a thread is whose first is at (row, col): quads of neighbours, the next
-// one 4 * lanes further along its direction.
+// How far output `i` of a thread along m, or n, is from its first: quads of neighbours, the next
+// one 4 * lanes further.
 template <int lanes>
 __device__ constexpr int in_quads(int i)
 {
@@ -63,7 +64,7 @@ __device__ __forceinline__ void store_quads(const float (&acc)[M][N], float alph
   }
 }
 
-// `acc` are the outputs of a thread whose first is at (row, col), in quads.
+// Writes the outputs of a thread, in quads, whose first is at (row, col).
 template <int lanes_m, int lanes_n, int M, int N>
 __device__ void write_quads(const float (&acc)[M][N], const Product& p, int64 batch, int64 row,
                             int64 col)
