@@ -191,12 +191,13 @@ def _barriers(profile: Profile) -> Iterator[Candidate]:
         return
     place = _costliest(found)
     where = f"{place}: " if place else ""
+    most = max(c.executed for c in found)
+    longer = "a longer step needs fewer barriers"
+    if sum(2 * c.executed > most for c in found) > 1:  # of those in a step
+        longer = f"two buffers of shared memory need one barrier a step instead of two, {longer}"
     yield Candidate(
         kind="barriers",
-        text=(
-            f"{where}warps wait here for one another: two buffers of shared memory need one "
-            "barrier a step instead of two, and a longer step fewer of them"
-        ),
+        text=f"{where}warps wait here for one another: {longer}",
         place=place,
         stalls=frozenset({"barrier"}),
         share=1.0,
