@@ -10,6 +10,7 @@ from tilewright.bench.timing_model import launch_case
 from tilewright.gpus import gpu, occupancy
 from tilewright.launch import Argument, Launch, dim3
 from tilewright.model.advice import Asked, advise
+from tilewright.model.candidates import candidates
 from tilewright.model.neighbours import runs_of_neighbours
 from tilewright.model.roofline import roofline
 from tilewright.model.summary import summarize
@@ -114,6 +115,20 @@ def test_the_end_of_a_block_stays(strided: Case) -> None:
 def test_no_barrier_no_wait_for_it(unpadded: Case) -> None:
     assert unpadded.estimate().stalls["barrier"] > 0
     assert "barrier" not in without_barriers(unpadded).estimate().stalls
+
+
+@pytest.mark.parametrize("barriers", [1, 2])
+def test_two_buffers_are_advice_where_a_step_has_two_barriers(barriers: int) -> None:
+    code = "__global__ void k(const float* x, float* y) {\n  __shared__ float t[256];\n"
+    code += "  float s = 0;\n#pragma unroll 1\n  for (int i = 0; i < 8; ++i) {\n"
+    code += "    t[threadIdx.x] = x[i * 256 + threadIdx.x];\n    __syncthreads();\n"
+    code += "    s += t[threadIdx.x ^ 1];\n" + "    __syncthreads();\n" * (barriers - 1)
+    code += "  }\n  __syncthreads();\n  y[threadIdx.x] = s;\n}"
+    case = case_of(code, square(), grid=1, block=N)
+    held = occupancy(gpu=H200, threads=N, registers=case.profile.registers)
+    found = candidates(case.profile, summarize(case.profile), H200, held)
+    (told,) = [each.text for each in found if each.kind == "barriers"]
+    assert ("two buffers" in told) == (barriers == 2)
 
 
 def test_data_that_is_there_leaves_no_traffic_but_stores(strided: Case) -> None:
