@@ -85,6 +85,24 @@ def test_files_that_are_none_are_refused(tmp_path, content, message):
         read_bench(path)
 
 
+@pytest.mark.parametrize("name", ["median_s", "p25_s", "p75_s"])
+@pytest.mark.parametrize("value", [None, 0, -1, float("nan"), float("inf"), "1", True])
+def test_times_that_are_none_are_refused_by_case_and_contender(tmp_path, name, value):
+    runs = [run("tilewright", 1.0), run("cublas", 1.0)]
+    data = json.loads(json.dumps(bench_file(record(case((8, 8, 8)), runs)).to_json()))
+    data["records"][0]["runs"][1]["timing"][name] = value
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(TilewrightError, match=rf"bench\.json: 8x8x8 nn: cublas: .*{name} is "):
+        read_bench(path)
+
+
+def test_a_file_without_records_is_refused(tmp_path):
+    write_json(tmp_path / "bench.json", bench_file().to_json())
+    with pytest.raises(TilewrightError, match=r"bench\.json: it has no records: "):
+        read_bench(tmp_path / "bench.json")
+
+
 def test_a_record_says_what_design_wants_of_every_file():
     data = json.loads(
         json.dumps(bench_file(record(case((8, 8, 8)), [run("cublas", 1.0)])).to_json())

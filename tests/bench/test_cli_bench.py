@@ -301,6 +301,15 @@ def test_a_wrong_result_of_ours_is_exit_code_1(measured):
         (("--compare", "/a.json", "/b.json", "--json", "-"), "leave --json out"),
         (("--json", "/proc"), "that is a folder"),
         (("--size", "3", "--why", "--gpu", "H2000"), "unknown GPU"),
+        (("--size", "3", "--why", "--gpu", "GTX 280"), "NVRTC 13 compiles for sm_75 and later"),
+        (("--size", "3", "--why", "--gpu", "V100"), "NVRTC 13 compiles for sm_75 and later"),
+        (("--size", "3", "--why", "--gpu", "H200", "--json", "-"), "leave --json out"),
+        (("--why", "--gpu", "H200", "--baselines", "torch"), "leave --baselines out"),
+        (("--why", "--gpu", "H200", "--records", "a.json"), "leave --why and --gpu out"),
+        (("--records", "a.json", "--size", "3"), "leave --size out"),
+        (("--records", "a.json", "--m", "3", "--n", "3", "--k", "3"), "leave --m and --n and --k"),
+        (("--records", "a.json", "--suite", "squares"), "leave --suite out"),
+        (("--compare", "a.json", "b.json", "--size", "3"), "leave --size out"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(args, message):

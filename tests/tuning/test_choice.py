@@ -43,6 +43,15 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     forget()
 
 
+@pytest.mark.parametrize("name", ["GTX 280", "8800 GTX", "V100"])
+@pytest.mark.parametrize("batch_invariant", [False, True])
+def test_nothing_is_chosen_for_a_gpu_that_nothing_is_compiled_for(
+    name: str, batch_invariant: bool
+) -> None:
+    with pytest.raises(UnsupportedError, match="compiles for sm_75 and later"):
+        choose(SQUARE, gpu(name), batch_invariant=batch_invariant)
+
+
 @pytest.mark.parametrize("name", ["H200", "RTX A6000", "A100 80GB"])
 def test_every_choice_is_legal_and_predicted_no_slower_than_all_of_the_space(name: str) -> None:
     card = gpu(name)

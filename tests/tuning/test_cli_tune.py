@@ -199,6 +199,42 @@ def test_bad_input_is_one_line_and_2(args: list[str], said: str) -> None:
     assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xff\xfe", "not JSON: "),
+        (b"{", "not JSON: "),
+        (b"[]", "not a file of recorded searches: "),
+        (b'{"schema": 2}', "schema 2, this version reads 1"),
+        (b'{"schema": 1}', "not a file of recorded searches: "),
+        (b'{"schema": 1, "searches": [{}]}', "its search 1 is not one of recorded searches: "),
+    ],
+)
+def test_a_file_of_no_searches_is_refused_in_a_sentence(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    file = tmp_path / "out.json"
+    file.write_bytes(content)
+    done = run(app, ["tune", "--replay", str(file)])
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: cannot read {file}: {said}")
+    assert "Error(" not in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("median", [0, -1, float("nan"), float("inf"), "1", True])
+def test_a_recorded_time_that_is_none_is_refused(tmp_path: Path, median: object) -> None:
+    data = json.loads(RECORD.read_text())
+    search = data["searches"][1]
+    next(t for t in search["trials"] if t.get("median_s"))["median_s"] = median
+    file = tmp_path / "out.json"
+    file.write_text(json.dumps(data))
+    done = run(app, ["tune", "--replay", str(file)])
+    assert done.exit_code == 2
+    assert f"cannot read {file}: its search 2: " in done.stderr
+    assert f"median_s is {median!r}" in done.stderr
+
+
 def test_without_a_gpu_it_says_what_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setenv("TILEWRIGHT_STORE", "0")

@@ -223,7 +223,8 @@ def read_bench(path: str | Path) -> BenchFile:
     """Read what `BenchFile.to_json` gave.
 
     Raises:
-        TilewrightError: no such file, not JSON, not of a benchmark, or of another schema version.
+        TilewrightError: no such file, not JSON, not of a benchmark, of another schema version,
+            without records, or with times that no kernel takes.
     """
     source = Path(path)
     try:
@@ -240,10 +241,32 @@ def read_bench(path: str | Path) -> BenchFile:
             "measure again, or use the tilewright that wrote it"
         )
     try:
-        return BenchFile(
+        file = BenchFile(
             environment=Environment.from_json(data["environment"]),
             records=tuple(BenchRecord.from_json(each) for each in data["records"]),
             absent=data["absent"],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TilewrightError(f"cannot read {source}: not a file of records: {error}") from error
+    if not file.records:
+        raise TilewrightError(f"cannot read {source}: it has no records: measure again")
+    for each in file.records:
+        for run in each.runs:
+            if run.timing is not None:
+                _check(run.timing, f"cannot read {source}: {each.case}: {run.contender}")
+    return file
+
+
+def _is_time(value: object) -> bool:
+    """Return whether what a file has can be a time: a finite number above 0; NaN is not above."""
+    return isinstance(value, int | float) and value is not True and 0 < value < math.inf
+
+
+def _check(timing: Timing, where: str) -> None:
+    """Refuse times that are not finite and positive: ratios and logarithms are made of them."""
+    for name in ("median_s", "p25_s", "p75_s"):
+        value = getattr(timing, name)
+        if not _is_time(value):
+            raise TilewrightError(
+                f"{where}: {name} is {value!r}, a finite number above 0 is required: measure again"
+            )

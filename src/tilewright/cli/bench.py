@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tilewright.bench.suites import Case
 
 _VARIANTS = ("chosen", "all")
+_BASELINES = "cublas,cublaslt,triton"
 _WITHOUT_GPU = (
     "without a GPU `tilewright bench` compares files of records (--compare OLD NEW), shows and "
     "draws one (--records FILE --plot PICTURE --html PAGE), and explains choices (--why --gpu H200)"
@@ -60,7 +61,7 @@ def bench(
     ] = "chosen",
     baselines: Annotated[
         str, typer.Option(help="Of cublas, cublaslt, torch, triton.")
-    ] = "cublas,cublaslt,triton",
+    ] = _BASELINES,
     why: Annotated[bool, typer.Option("--why", help="Say why each variant is chosen.")] = False,
     gpu: Annotated[str | None, typer.Option(help="With --why: a GPU of `tilewright gpus`.")] = None,
     records: Annotated[
@@ -87,8 +88,17 @@ def bench(
     check_html(html)
     if variants not in _VARIANTS:
         raise TilewrightError(f"--variants {variants!r}: choose one of {', '.join(_VARIANTS)}")
+    measuring = {
+        "--variants": None if variants == _VARIANTS[0] else variants,
+        "--baselines": None if baselines == _BASELINES else baselines,
+    }
+    naming = {
+        "--suite": suite, "--size": size, "--m": m, "--n": n, "--k": k,
+        "--batch": None if batch == 1 else batch, "--layout": layout,
+        "--why": why or None, "--gpu": gpu,
+    }  # fmt: skip
     if compare is not None:
-        refuse_beside("--compare", {"--records": records, "--json": json})
+        refuse_beside("--compare", {"--records": records, "--json": json, **naming, **measuring})
         _compare(*compare, plot=plot, html=html, fail_slower=fail_slower)
         return
     if fail_slower:
@@ -96,11 +106,12 @@ def bench(
     if records is not None:
         from tilewright.bench.results import read_bench
 
+        refuse_beside("--records", {**naming, **measuring})
         _show(read_bench(records), plot=plot, html=html, json=json)
         return
     cases = cases_named(suite, {"size": size, "m": m, "n": n, "k": k}, batch, layout)
     if why:
-        refuse_beside("--why", {"--plot": plot, "--html": html})
+        refuse_beside("--why", {"--plot": plot, "--html": html, "--json": json, **measuring})
         _why([case for _, case in cases], gpu)
         return
     named = [name.strip() for name in baselines.split(",") if name.strip()]
@@ -134,6 +145,7 @@ def _why(cases: Sequence[Case], name: str | None) -> None:
         card = gpu(name) if name is not None else gpu_of(require_device())
     except DeviceError as error:
         raise DeviceError(f"{error}; --why works without one: name a GPU, --gpu H200") from error
+    card.require_arch()
     for case in cases:
         typer.echo(case.name)
         for line in why(case.operation, card):

@@ -50,13 +50,14 @@ def choose(operation: Operation, gpu: Gpu, *, batch_invariant: bool = False) -> 
     sum over k by one block. All of its tiles add in the same order, so any of them will do.
 
     Raises:
-        UnsupportedError: no kernel can compute it on this GPU.
+        UnsupportedError: no kernel can compute it on this GPU, or be compiled for it.
     """
     key = (operation, gpu.name, batch_invariant)
     found = _remembered.get(key)
     if found is None:
         if len(_remembered) >= _MOST_REMEMBERED:
             _remembered.clear()
+        gpu.require_arch()
         if batch_invariant:
             found = _whole_sums(operation, gpu)
         else:

@@ -154,16 +154,40 @@ def read_recordings(path: str | Path) -> list[Recording]:
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if data["schema"] != SCHEMA:
-            raise StoreError(f"{path} has schema {data['schema']}, this version reads {SCHEMA}")
-        return [_recording(search) for search in data["searches"]]
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
+        raise StoreError(f"cannot read {path}: not JSON: {error}") from error
+    found = data.get("schema") if isinstance(data, dict) else None
+    if found not in (SCHEMA, None):
         raise StoreError(
-            f"cannot read {path}: not a file of recorded searches ({error!r}): give one that "
-            "`tilewright tune --json` wrote"
-        ) from error
+            f"cannot read {path}: schema {found!r}, this version reads {SCHEMA}: {_GIVE}"
+        )
+    if found is None or not isinstance(data.get("searches"), list):
+        raise StoreError(f"cannot read {path}: {_NONE}: {_GIVE}")
+    recordings = []
+    for number, search in enumerate(data["searches"], 1):
+        where = f"cannot read {path}: its search {number}"
+        try:
+            recordings.append(_recording(search))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreError(f"{where} is not one of recorded searches: {_GIVE}") from error
+        for trial in recordings[-1].trials:
+            if trial.median_s is not None and not _is_time(trial.median_s):
+                raise StoreError(
+                    f"{where}: median_s is {trial.median_s!r} of {trial.variant}, a finite number "
+                    f"above 0 is required: {_GIVE}"
+                )
+    return recordings
+
+
+def _is_time(value: object) -> bool:
+    """Return whether what a file has can be a time: a finite number above 0; NaN is not above."""
+    return isinstance(value, int | float) and value is not True and 0 < value < math.inf
+
+
+_NONE = "not a file of recorded searches"
+_GIVE = "give one that `tilewright tune --json` wrote"
 
 
 def _recording(search: Mapping[str, Any]) -> Recording:
