@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -270,3 +271,8 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def is_time(value: object) -> bool:
+    """Return whether what a file has can be a time: a finite number above 0; NaN is not above."""
+    return isinstance(value, int | float) and value is not True and 0 < value < math.inf

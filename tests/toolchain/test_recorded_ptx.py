@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.toolchain import compile_cuda
 from tilewright.toolchain.ptx.ir import Symbol
 from tilewright.toolchain.ptx.parser import parse
 
@@ -80,17 +81,9 @@ class TestRecorded:
 
 @pytest.mark.parametrize("arch", ["75", "86", "90", "120"])
 def test_reads_what_this_nvrtc_writes(arch):
-    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
-    _, program = nvrtc.nvrtcCreateProgram(
-        (DATA / "samples.cu").read_bytes(), b"samples.cu", 0, [], []
-    )
-    options = [f"--gpu-architecture=compute_{arch}".encode(), b"-G"]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS
-    _, size = nvrtc.nvrtcGetPTXSize(program)
-    ptx = bytearray(size)
-    nvrtc.nvrtcGetPTX(program, ptx)
-    module = parse(ptx.rstrip(b"\0").decode())
+    path = DATA / "samples.cu"
+    made = compile_cuda(path, "block_sum", arch=f"sm_{arch}", options=["-G"], cache=None)
+    module = parse(made.ptx)
     assert module.target == f"sm_{arch}"
     assert sum(f.is_entry for f in module.functions.values()) == 4
     assert all(i.known for f in module.functions.values() for i in f.body)

@@ -1,7 +1,5 @@
 """Environment variables that change what is run: each does what it says."""
 
-from pathlib import Path
-
 import pytest
 
 from tilewright.bench.cublas import Cublas, CublasLibrary
@@ -25,10 +23,7 @@ def test_only_one_forces_tf32(environ: dict[str, str], forced: bool) -> None:
     assert read_settings(environ).tf32_forced is forced
 
 
-def test_loops_are_scheduled_unless_that_is_switched_off(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
+def test_loops_are_scheduled_unless_that_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = Operation.plain(256, 256, 64)
     tile = Tile(bm=128, bn=128, bk=8, tm=8, tn=16, wm=32, wn=128, stages=4)
     variant = Variant(kernel="tiled", tile=tile)

@@ -20,7 +20,7 @@ from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.operation import Operation, Strides
 from tilewright.kernels.tiles import FLOAT_BYTES
-from tilewright.records import Environment, Timing
+from tilewright.records import Environment, Timing, is_time
 
 SCHEMA = 1
 KIND = "bench"
@@ -257,16 +257,11 @@ def read_bench(path: str | Path) -> BenchFile:
     return file
 
 
-def _is_time(value: object) -> bool:
-    """Return whether what a file has can be a time: a finite number above 0; NaN is not above."""
-    return isinstance(value, int | float) and value is not True and 0 < value < math.inf
-
-
 def _check(timing: Timing, where: str) -> None:
     """Refuse times that are not finite and positive: ratios and logarithms are made of them."""
     for name in ("median_s", "p25_s", "p75_s"):
         value = getattr(timing, name)
-        if not _is_time(value):
+        if not is_time(value):
             raise TilewrightError(
                 f"{where}: {name} is {value!r}, a finite number above 0 is required: measure again"
             )

@@ -22,6 +22,7 @@ from tilewright.cli.output import (
     print_report,
     refuse_beside,
 )
+from tilewright.cli.progress import spinning_bar
 from tilewright.cli.sizes import (
     BatchOption,
     ColumnsOption,
@@ -240,10 +241,6 @@ def _progress(total: int) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda text: typer.echo(text, err=True)
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with spinning_bar() as bar:
         task = bar.add_task("", total=total)
         yield lambda text: bar.update(task, description=text)

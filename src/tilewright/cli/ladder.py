@@ -20,6 +20,7 @@ from tilewright.cli.output import (
     print_note,
     print_table,
 )
+from tilewright.cli.progress import counting_bar
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -129,17 +130,7 @@ def _progress(rungs: list[Rung], target: Target) -> Iterator[Watch]:
 
         yield line
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[blocks]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with counting_bar("{task.fields[blocks]}") as bar:
         task = bar.add_task(where, total=len(rungs), blocks="")
         begun = 0
 

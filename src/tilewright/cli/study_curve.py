@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from tilewright.cli.progress import counting_bar
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -75,16 +76,7 @@ def _progress(name: str) -> Iterator[Watch]:
 
         yield line
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with counting_bar() as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total, what: bar.update(
             task, completed=done, total=total, description=f"{name} {what}"

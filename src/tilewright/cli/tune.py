@@ -26,6 +26,7 @@ from tilewright.cli.output import (
     print_report,
     refuse_beside,
 )
+from tilewright.cli.progress import spinning_bar
 from tilewright.cli.sizes import (
     BatchOption,
     ColumnsOption,
@@ -286,11 +287,7 @@ def _progress(operations: Sequence[Operation]) -> Iterator[Watch]:
     if not sys.stderr.isatty():
         yield lambda trial, done, total: typer.echo(_line(trial, done, total), err=True)
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with spinning_bar() as bar:
         task = bar.add_task(f"{len(operations)} operations")
         yield lambda trial, done, total: bar.update(task, description=_line(trial, done, total))
 

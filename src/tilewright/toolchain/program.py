@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from tilewright.errors import CompileError
+from tilewright.toolchain.apart import changes_later_compiles, run_apart
 from tilewright.toolchain.toolkit import Nvrtc
 
 
@@ -38,9 +40,27 @@ def run_nvrtc(
 
     `headers` are texts by the name that an `#include` gives; they come before files of that name.
 
+    Options that NVRTC remembers are compiled with in a process of its own (apart.py).
+
     Raises:
         CompileError: NVRTC failed in a way that is not about the source or the options.
     """
+    run: Callable[..., Outcome] = functools.partial(run_nvrtc_here, nvrtc)
+    if changes_later_compiles(options):
+        run = run_apart
+    return run(text=text, path=path, expression=expression, options=options, headers=headers)
+
+
+def run_nvrtc_here(
+    nvrtc: Nvrtc,
+    *,
+    text: str,
+    path: str,
+    expression: str,
+    options: Sequence[str],
+    headers: Mapping[str, str] | None,
+) -> Outcome:
+    """Do what `run_nvrtc` does, in this process whatever the options are."""
     api = nvrtc.api
     names = [name.encode() for name in headers or {}]
     texts = [header.encode() for header in (headers or {}).values()]

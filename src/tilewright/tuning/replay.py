@@ -19,6 +19,7 @@ from tilewright.errors import StoreError, TileError
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.tiles import Tile
+from tilewright.records import is_time
 from tilewright.tuning.search import Found
 from tilewright.tuning.store import fastest
 from tilewright.tuning.strategies import CAREFUL_S, Ask, Candidates, Strategy
@@ -173,17 +174,12 @@ def read_recordings(path: str | Path) -> list[Recording]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreError(f"{where} is not one of recorded searches: {_GIVE}") from error
         for trial in recordings[-1].trials:
-            if trial.median_s is not None and not _is_time(trial.median_s):
+            if trial.median_s is not None and not is_time(trial.median_s):
                 raise StoreError(
                     f"{where}: median_s is {trial.median_s!r} of {trial.variant}, a finite number "
                     f"above 0 is required: {_GIVE}"
                 )
     return recordings
-
-
-def _is_time(value: object) -> bool:
-    """Return whether what a file has can be a time: a finite number above 0; NaN is not above."""
-    return isinstance(value, int | float) and value is not True and 0 < value < math.inf
 
 
 _NONE = "not a file of recorded searches"

@@ -211,7 +211,7 @@ def import_trials(path: str | Path) -> list[Trial]:
         except TilewrightError:
             continue
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"cannot read {path}: not a file of trials: {error!r}") from error
+            raise StoreError(f"cannot read {path}: not a file of trials") from error
     return trials
 
 

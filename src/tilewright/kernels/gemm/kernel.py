@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tilewright.errors import TileError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.operation import Access, Operation
 from tilewright.kernels.sharing import Sharing
@@ -128,6 +129,14 @@ class GemmKernel:
     def include_dirs(self) -> tuple[Path, ...]:
         """The folders that its includes are looked up in."""
         return (FOLDER.parent,)
+
+    def can_run(self, operation: Operation, variant: Variant) -> bool:
+        """Return whether `check` passes."""
+        try:
+            self.check(operation, variant)
+        except TileError:
+            return False
+        return True
 
     def accurate(self, operation: Operation, variant: Variant, gpu: Gpu) -> bool:
         """Return whether no sum of a variant is too long."""

@@ -71,13 +71,9 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
         if stages > MOST_STAGES:
             continue
         variant = Variant(kernel="shallow", tile=replace(tile, stages=stages))
-        if variant.tile.shared_bytes > gpu.limits.shared_bytes_per_block_max:
-            continue
-        try:
-            _check(o, variant)
-        except TileError:
-            continue
-        yield variant
+        fits = variant.tile.shared_bytes <= gpu.limits.shared_bytes_per_block_max
+        if fits and SHALLOW.can_run(o, variant):
+            yield variant
 
 
 # (bm, bn), (tm, tn), lanes of a warp along m and n, blocks that an SM has registers for. On an H200

@@ -236,7 +236,7 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
         ways = [replace(whole, splits=s) for s in splits]
         ways += [replace(whole, workers=w) for w in useful_workers(blocks, steps, tile, gpu)]
         for variant in ways:
-            if _is_legal(operation, variant) and TILED.accurate(operation, variant, gpu):
+            if TILED.can_run(operation, variant) and TILED.accurate(operation, variant, gpu):
                 yield variant
 
 
@@ -249,7 +249,7 @@ def _whole(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
     for tile in TILES:
         variant = Variant(kernel="tiled", tile=tile)
         fits = _shared_bytes(operation, tile) <= gpu.limits.shared_bytes_per_block_max
-        if suits(tile, operation.m, operation.n) and fits and _is_legal(operation, variant):
+        if suits(tile, operation.m, operation.n) and fits and TILED.can_run(operation, variant):
             yield variant
 
 
@@ -258,14 +258,6 @@ def _most_steps(operation: Operation, tile: Tile, gpu: Gpu) -> float:
     if not _cuts_sums(gpu) or _keeps_sums(operation, tile, gpu):
         return math.inf
     return STRETCH // tile.bk
-
-
-def _is_legal(operation: Operation, variant: Variant) -> bool:
-    try:
-        _check(operation, variant)
-    except TileError:
-        return False
-    return True
 
 
 def _runs(tile: Tile) -> bool:

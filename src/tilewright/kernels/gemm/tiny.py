@@ -100,11 +100,7 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
         if tile.tm > operation.m or tile.tn > operation.n:
             continue
         variant = Variant(kernel="tiny", tile=tile)
-        try:
-            _check(operation, variant)
-        except TileError:
-            continue
-        if not TINY.accurate(operation, variant, gpu):
+        if not (TINY.can_run(operation, variant) and TINY.accurate(operation, variant, gpu)):
             continue
         launch = _launch(operation, variant)
         if launch.shared_bytes > gpu.limits.shared_bytes_per_block_max:
