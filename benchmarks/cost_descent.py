@@ -34,7 +34,7 @@ DIFFER_MUCH = 0.03
 # Of tiles' factors, in logarithms: how large they are usually, and the error of a row beside them.
 USUAL, AROUND = 0.03, 0.1
 RATE = 0.05
-FITS = 8
+FITS = 3
 # What one would guess: for every kernel, and for one that has all of k in shared memory.
 GUESS = {
     "fma": 1.1, "shared": 0.5, "single": 2.5, "quad": 4.0, "line": 1.0, "step": 40.0,

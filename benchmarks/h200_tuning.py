@@ -89,6 +89,7 @@ def main() -> int:
     parser.add_argument(
         "--drawn", type=int, default=0, help="so many more drawn shapes, instead of the own ones"
     )
+    parser.add_argument("--seed", type=int, default=MORE_SEED, help="draw others than with 8")
     parser.add_argument(
         "--share", type=share, default=(1, 1), help="1/2 or 2/2: of two processes with a GPU each"
     )
@@ -168,7 +169,7 @@ def wanted(options: argparse.Namespace) -> list[Operation]:
             for sizes, _, layout in named
         ]
     elif options.drawn:
-        more = drawn(options.drawn, MORE_SEED, least=LEAST_OF_MORE, most=MOST_OF_MORE)
+        more = drawn(options.drawn, options.seed, least=LEAST_OF_MORE, most=MOST_OF_MORE)
         cases = [case(shape, layout) for shape, layout in more]
     else:
         cases = [case(shape, layout) for shape, layout in (*FIXED, *drawn(DRAWN, SEED))]

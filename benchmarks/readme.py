@@ -34,6 +34,7 @@ from tilewright.records import LadderRecord, read_records
 from tilewright.report.bench import baselines_of
 from tilewright.report.ladder import ladder_table
 from tilewright.tuning.cost import FILE, coefficients
+from tilewright.tuning.predict import forest_of
 from tilewright.tuning.replay import read_recordings, replay
 from tilewright.tuning.strategies import model
 
@@ -52,7 +53,7 @@ ERRORS = "model_errors.json"
 EXAMPLES = "model_examples.json"
 BENCHES = "bench_*_nvidia_h200.json"
 # Recorded searches.
-SEARCHES = ("tuning_drawn*_nvidia_h200.json", "unseen_nvidia_h200.json")
+SEARCHES = ("tuning_drawn", "tuning_more", "judged", "unseen")  # in files of these beginnings
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -215,13 +216,14 @@ def bench_suites(results: Path) -> list[str]:
 
 def choices(results: Path) -> list[str]:
     """Return how near to the best the model and a search by it come, in recorded searches."""
-    card, known, rows = gpu("H200"), coefficients(), []
+    card, rows = gpu("H200"), []
+    shipped = fit_cost.Model(known=coefficients(), forest=forest_of(card))
     fitted_to = json.loads(FILE.read_text(encoding="utf-8"))["fitted_to"]
-    for path in (found for pattern in SEARCHES for found in sorted(results.glob(pattern))):
+    for path in (results / name for each in SEARCHES for name in sorted(results.glob(f"{each}_*"))):
         cases = fit_cost.read(path, card)
-        chosen = [fit_cost.quality(case, known, card) for case in cases]
+        chosen = [fit_cost.quality(case, shipped, card) for case in cases]
         tuned = [
-            1 / replay(model, fit_cost.ordered(each, known, card), each.times).ratio
+            1 / replay(model, fit_cost.ordered(each, shipped, card), each.times).ratio
             for each in read_recordings(path)
             if len(each.times) > 1
         ]

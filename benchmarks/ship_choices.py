@@ -21,9 +21,8 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.records import write_json
-from tilewright.tuning.choice import SHIPPED
+from tilewright.tuning.choice import SHIPPED, modelled
 from tilewright.tuning.replay import Recording, read_recordings
-from tilewright.tuning.space import space
 from tilewright.tuning.store import SCHEMA, fastest
 from tilewright.tuning.trial import Trial
 
@@ -67,7 +66,7 @@ def worth_shipping(recording: Recording) -> Trial | None:
         return None
     times = {t.variant: t.median_s for t in right if t.median_s is not None}
     # Not every search measured what the model chooses now.
-    chosen = space(operation, gpu(best.machine.gpu))[0]
+    chosen = modelled(operation, gpu(best.machine.gpu)).variant
     gain = times.get(chosen, math.inf) / best.median_s - 1
     return replace(best, message="") if gain > max(LEAST_GAIN, best.spread or 0.0) else None
 

@@ -7,11 +7,13 @@ know instead of guessing.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import math
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -186,8 +188,27 @@ def records_to_json(environment: Environment, records: Iterable[LadderRecord]) -
     }
 
 
+def read_text(path: str | Path) -> str:
+    """Return a file's text, unpacked where its name ends in .gz.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not text, or not packed whole.
+    """
+    source = Path(path)
+    raw = source.read_bytes()
+    if source.suffix != ".gz":
+        return raw.decode()
+    try:
+        return gzip.decompress(raw).decode()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"not a whole gzip file: {error}") from error
+
+
 def write_json(path: str | Path, payload: Mapping[str, object]) -> None:
     """Write one JSON object to `path` atomically: a temporary file beside it, then a rename.
+
+    Where the name ends in .gz, it is packed.
 
     Numbers that JSON lacks (NaN, infinities) are refused rather than written as something that
     other readers reject.
@@ -200,7 +221,10 @@ def write_json(path: str | Path, payload: Mapping[str, object]) -> None:
         text = json.dumps(payload, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise TilewrightError(f"cannot write {target}: not plain JSON values: {error}") from error
-    write_text(target, text)
+    if target.suffix == ".gz":
+        write_bytes(target, gzip.compress(text.encode(), mtime=0))  # the same text, the same bytes
+    else:
+        write_text(target, text)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import readme as tool
 
 from tilewright.gpus import gpu
-from tilewright.tuning.cost import predict
+from tilewright.tuning.predict import predict
 from tilewright.tuning.replay import read_recordings
 
 ROOT = Path(__file__).resolve().parents[2]

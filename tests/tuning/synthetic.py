@@ -9,7 +9,7 @@ from tilewright.errors import DeviceError
 from tilewright.gpus import gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.tuning.cost import predict
+from tilewright.tuning.predict import predict
 from tilewright.tuning.trial import Machine, Trial
 
 H200 = gpu("H200")

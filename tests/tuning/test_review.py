@@ -9,7 +9,7 @@ import pytest
 from tilewright.errors import TilewrightError, UnknownNameError
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.tuning.cost import predict
+from tilewright.tuning.predict import predict
 from tilewright.tuning.replay import Recording, read_recordings
 from tilewright.tuning.review import rank_correlation, review, together
 from tilewright.tuning.space import space

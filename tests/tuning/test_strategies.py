@@ -10,7 +10,7 @@ import pytest
 from tilewright.errors import StoreError, UnknownNameError
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.records import write_json
-from tilewright.tuning.cost import predict
+from tilewright.tuning.predict import predict
 from tilewright.tuning.replay import read_recordings, recorded, replay
 from tilewright.tuning.search import Found
 from tilewright.tuning.space import space

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -17,8 +17,9 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.tiled import TILED
 from tilewright.settings import read_settings
-from tilewright.tuning.cost import Parts, Table, parts, sizes, tabulate
+from tilewright.tuning.cost import Parts, Sizes, Table, parts, sizes, tabulate
 from tilewright.tuning.features import features
+from tilewright.tuning.predict import forest_of, shortlist
 from tilewright.tuning.space import legal, table
 from tilewright.tuning.store import Store, StoreWarning, fastest, import_trials
 from tilewright.tuning.trial import Trial, this_machine
@@ -61,7 +62,7 @@ def choose(operation: Operation, gpu: Gpu, *, batch_invariant: bool = False) -> 
         if batch_invariant:
             found = _whole_sums(operation, gpu)
         else:
-            found = _measured(operation, gpu) or _modelled(operation, gpu)
+            found = _measured(operation, gpu) or modelled(operation, gpu)
         _remembered[key] = found
     return found
 
@@ -75,24 +76,23 @@ def forget() -> None:
 def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
     """Return in lines what was chosen for a product and why, with the model's view of it."""
     choice = choose(operation, gpu)
-    columns = table(operation, gpu)
-    found = parts(columns, sizes(operation))
-    total = found.total
+    columns, of = table(operation, gpu), sizes(operation)
+    found = parts(columns, of)
     lines = [
         f"{operation.key} on {gpu.name}: {choice.variant}",
         f"{choice.source}: {choice.reason}",
     ]
-    rows: dict[Variant, int] = {}
-    for i in map(int, np.argsort(total, kind="stable")):
-        rows.setdefault(_at(columns, found, i), i)
+    rows: dict[Variant, tuple[int, float]] = {}
+    for row, seconds in _ranked(columns, of, found, gpu):
+        rows.setdefault(_at(columns, found, row), (row, seconds))
     others = [v for v in rows if v != choice.variant][:_OTHERS_SHOWN]
     for variant in [v for v in (choice.variant, *others) if v in rows]:
-        i = rows[variant]
+        i, seconds = rows[variant]
         lines.append(
-            f"{'this' if variant == choice.variant else 'next'}: modelled {1e6 * total[i]:.4g} µs: "
-            f"SMs {1e6 * found.busy[i]:.4g}, L2 {1e6 * found.l2[i]:.4g} and DRAM "
-            f"{1e6 * found.dram[i]:.4g}, adding parts of k {1e6 * found.adding[i]:.4g}, launch "
-            f"{1e6 * found.launch[i]:.4g}: {variant}"
+            f"{'this' if variant == choice.variant else 'next'}: predicted {1e6 * seconds:.4g} µs; "
+            f"modelled {1e6 * found.total[i]:.4g}: SMs {1e6 * found.busy[i]:.4g}, L2 "
+            f"{1e6 * found.l2[i]:.4g} and DRAM {1e6 * found.dram[i]:.4g}, adding parts of k "
+            f"{1e6 * found.adding[i]:.4g}, launch {1e6 * found.launch[i]:.4g}: {variant}"
         )
     return tuple(lines)
 
@@ -105,21 +105,32 @@ def _measured(operation: Operation, gpu: Gpu) -> Choice | None:
     return found
 
 
-def _modelled(operation: Operation, gpu: Gpu) -> Choice:
-    columns = table(operation, gpu)
-    found = parts(columns, sizes(operation))
-    total = found.total
-    while total.size:
-        i = int(total.argmin())
-        if total[i] == np.inf:
-            break
-        variant = _at(columns, found, i)
+def modelled(operation: Operation, gpu: Gpu) -> Choice:
+    """Return the model's choice, whatever was measured.
+
+    Raises:
+        UnsupportedError: no kernel can compute it on this GPU.
+    """
+    columns, of = table(operation, gpu), sizes(operation)
+    found = parts(columns, of)
+    for row, seconds in _ranked(columns, of, found, gpu):
+        variant = _at(columns, found, row)
         if legal(operation, variant):
-            seconds = float(total[i])
             reason = f"predicted {1e6 * seconds:.4g} µs, nothing was measured"
             return Choice(variant=variant, source="model", seconds=seconds, reason=reason)
-        total[i] = np.inf
     raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
+
+
+def _ranked(columns: Table, of: Sizes, found: Parts, gpu: Gpu) -> Iterator[tuple[int, float]]:
+    """Return rows with their times, the best first: the shortlist's, then all others."""
+    rows, seconds = shortlist(columns, of, found, forest_of(gpu))
+    yield from ((i, s) for i, s in zip(rows.tolist(), seconds.tolist(), strict=True) if s < np.inf)
+    others = found.total.copy()
+    others[rows] = np.inf
+    for i in map(int, others.argsort(kind="stable")):
+        if others[i] == np.inf:
+            return
+        yield i, float(others[i])
 
 
 def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:

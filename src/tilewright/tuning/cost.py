@@ -36,7 +36,7 @@ from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.kernels.sharing import FLAT_PARTS
 from tilewright.kernels.tiles import FLOAT_BYTES, Tile
-from tilewright.tuning.features import SHAPE, Column, Features, features
+from tilewright.tuning.features import SHAPE, Column, Features
 
 FILE = Path(__file__).with_name("cost.json")
 SCHEMA = 3
@@ -142,6 +142,7 @@ class Table:
     sm_count: int
     splits: Column | None
     slots: Column
+    least_splits: Column
     bm: Column
     bn: Column
     bk: Column
@@ -170,6 +171,7 @@ class Table:
     moved: Column
     l2_byte: Column
     dram_byte: Column
+    traits: Column
 
 
 # What is time, or its fourth power: a tile's factor multiplies them.
@@ -178,14 +180,21 @@ _TIMES = ("launch", "fill", "step", "full_step", "output", "full_output", "sync"
 _PER_ROW = tuple(
     f.name
     for f in fields(Table)
-    if f.name not in ("variants", "sm_count", "splits", "slots", "shortest")
+    if f.name not in ("variants", "sm_count", "splits", "slots", "least_splits", "shortest")
 )
 
 
 class Parts(NamedTuple):
-    """What the times of variants consist of, in seconds: the longest of three, and the rest."""
+    """What the times of variants consist of, in seconds: the longest of three, and the rest.
 
+    Beside them what they were made from: output tiles, parts of k of each with their steps, and
+    waves of blocks.
+    """
+
+    tiles: Column
     splits: Column
+    each: Column
+    waves: Column
     launch: Column
     busy: Column
     l2: Column
@@ -244,6 +253,7 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
         "moved": 2 * found.output_bytes / (c["parts_share"] * l2_bytes_per_s),
         "l2_byte": FLOAT_BYTES / (c["l2_share"] * l2_bytes_per_s),
         "dram_byte": 1 / (c["dram_share"] * gpu.dram_bytes_per_s),
+        "traits": found.traits,
     }
     columns |= {name: columns[name] * factor for name in _TIMES}
     columns["floor"] = columns["floor"] * factor**4
@@ -253,6 +263,7 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
         shortest=float((found.most_steps * found.bk).min(initial=np.inf)),
         splits=np.array([float(v.splits) for v in found.variants]),
         slots=np.zeros(len(found.variants)),
+        least_splits=np.ones(len(found.variants)),
         **columns,
     )
 
@@ -290,11 +301,13 @@ def with_free_splits(table: Table) -> Table:
         for waves in (0, *(() if v.workers else gemm_kernel(v.kernel).waves(v.tile)))
     ]
     rows = np.array([i for i, _ in slots])
+    filled = np.array([float(waves * table.sm_count) for _, waves in slots])
     return replace(
         table,
         variants=tuple(table.variants[i] for i in rows),
         splits=None,
-        slots=np.array([float(waves * table.sm_count) for _, waves in slots]),
+        slots=filled,
+        least_splits=np.where(filled > 0, 2.0, 1.0),
         **{name: getattr(table, name)[rows] for name in _PER_ROW},
     )
 
@@ -303,7 +316,8 @@ class Sizes(NamedTuple):
     """What a time depends on of an operation, or of one a row.
 
     m, n and k (at least 1), the batch, the floats of B and of A, and the bytes that must be read
-    and written at least once. Arrays without axes: numpy is slower with a number.
+    and written at least once. Arrays without axes: numpy is slower with a number. `own` are the
+    first four.
     """
 
     m: Column
@@ -313,14 +327,16 @@ class Sizes(NamedTuple):
     b_floats: Column
     a_floats: Column
     bytes: Column
+    own: Column
 
 
 def sizes(operation: Operation) -> Sizes:
     """Return the sizes of an operation."""
     o = operation
     floats = float(o.batch * o.k)
-    found = (o.m, o.n, o.k or 1, o.batch, floats * o.n, floats * o.m, _compulsory_bytes(o))
-    return Sizes(*map(np.array, map(float, found)))
+    own = (o.m, o.n, o.k or 1, o.batch)
+    found = (*own, floats * o.n, floats * o.m, _compulsory_bytes(o))
+    return Sizes(*(np.array(each, float) for each in (*found, own)))
 
 
 def parts(table: Table, of: Sizes) -> Parts:
@@ -350,24 +366,19 @@ def parts(table: Table, of: Sizes) -> Parts:
     cut = np.maximum(blocks - tiles, t.cut)  # parts that are written, and read by another block
     adding = t.sync * waits + t.part * read + t.moved * cut
     total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + adding + t.launch
-    # What is asked about is told, what is chosen has short sums.
-    if t.splits is None and of.k > t.shortest:
-        longest = each * np.minimum(waves + t.own, t.one)  # workers have a part of a tile
-        total[longest > t.most_steps] = np.inf
-    return Parts(splits, t.launch, busy, l2, dram, adding, total)
+    # What is asked about is told, what is chosen is there once and has short sums.
+    if t.splits is None:
+        np.copyto(total, np.inf, where=splits < t.least_splits)
+        if of.k > t.shortest:
+            longest = each * np.minimum(waves + t.own, t.one)  # workers have a part of a tile
+            np.copyto(total, np.inf, where=longest > t.most_steps)
+    return Parts(tiles, splits, each, waves, t.launch, busy, l2, dram, adding, total)
 
 
 def _root4(squared: Column, fourth: Column) -> Column:
     """Return the fourth root of a square's square and a fourth power."""
     found: Column = np.sqrt(np.sqrt(squared * squared + fourth))
     return found
-
-
-def predict(operation: Operation, variants: Sequence[Variant], gpu: Gpu) -> list[float]:
-    """Return the predicted seconds of variants; infinite where no SM holds a block of it."""
-    table = tabulate(features(variants, operation, gpu), gpu)
-    times = dict(zip(table.variants, parts(table, sizes(operation)).total.tolist(), strict=True))
-    return [times.get(variant, float("inf")) for variant in variants]
 
 
 def _compulsory_bytes(o: Operation) -> int:

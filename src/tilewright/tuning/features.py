@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ from tilewright.kernels.gemm.candidates import registers
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.narrow import by_rows
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.kernels.gemm.registry import gemm_kernel
+from tilewright.kernels.gemm.registry import GEMM_KERNELS, gemm_kernel
 from tilewright.kernels.tiles import FLOAT_BYTES, WARP_THREADS, Tile
 from tilewright.tuning.steps import staged, streamed
 
@@ -24,6 +24,10 @@ Column: TypeAlias = npt.NDArray[np.float64]
 
 # In what tiles differ beside the work of a step, in doublings from a tile in the middle of them.
 SHAPE = ("outputs", "tall", "occupied", "threads", "step", "stages", "aspect")
+# What trees ask of a tile (forest.py), beside what the model makes of it.
+TRAITS = ("kernel", "bm", "bn", "bk", "tm", "tn", "stages", "kparts", "min_blocks", "resident",
+          "workers", "warps", "ahead", "multiply", "load", "single", "quad", "lines", "run", "fold",
+          "a_along_k", "b_along_n", "a_vector", "b_vector")  # fmt: skip
 # Where few sums meet, all threads add the parts, and each reads one float of some of them.
 _FEW = 2
 
@@ -37,8 +41,8 @@ class Features:
     a block: `multiply` are the cycles that its multiply-adds take of an SM at least, `run` the
     steps of k that a thread makes one after the other; the others are those of `Step`. `warps` are
     a block's on each of the four schedulers. `output_bytes` is what a block writes, `part_bytes`
-    what adding a tile's parts of k reads of each. `shape` has a row for each variant and a column
-    for each of SHAPE.
+    what adding a tile's parts of k reads of each. `shape` and `traits` have a row for each variant,
+    and a column for each of SHAPE and of TRAITS.
     """
 
     variants: tuple[Variant, ...]
@@ -63,9 +67,10 @@ class Features:
     output_bytes: Column
     part_bytes: Column
     shape: Column
+    traits: Column
 
 
-_COLUMNS = tuple(f.name for f in fields(Features) if f.name not in ("variants", "shape"))
+_COLUMNS = tuple(f.name for f in fields(Features) if f.name not in ("variants", "shape", "traits"))
 
 
 def features(variants: Sequence[Variant], operation: Operation, gpu: Gpu) -> Features:
@@ -82,7 +87,9 @@ def features(variants: Sequence[Variant], operation: Operation, gpu: Gpu) -> Fea
     columns = {n: np.array([float(row[n]) for row in rows.values()]) for n in _COLUMNS}
     shapes = [_shape(variant, row["resident"]) for variant, row in rows.items()]
     shape = np.array(shapes).reshape(len(rows), len(SHAPE))
-    return Features(variants=tuple(rows), shape=shape, **columns)
+    traits = [_traits(variant, operation, row) for variant, row in rows.items()]
+    table = np.array(traits, float).reshape(len(rows), len(TRAITS))
+    return Features(variants=tuple(rows), shape=shape, traits=table, **columns)
 
 
 def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
@@ -129,6 +136,13 @@ def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
         "output_bytes": FLOAT_BYTES * outputs,
         "part_bytes": 0.0 if few else FLOAT_BYTES * outputs,
     }
+
+
+def _traits(variant: Variant, operation: Operation, row: Mapping[str, float]) -> tuple[float, ...]:
+    """Return what trees ask of a tile, by the names of TRAITS."""
+    kernel = list(GEMM_KERNELS).index(variant.kernel)
+    known = {**asdict(variant.tile), **asdict(operation.access), **row, "kernel": kernel}
+    return tuple(map(float, (known[name] for name in TRAITS)))
 
 
 def _shape(variant: Variant, resident: float) -> tuple[float, ...]:

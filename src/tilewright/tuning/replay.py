@@ -19,7 +19,7 @@ from tilewright.errors import StoreError, TileError
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.tiles import Tile
-from tilewright.records import is_time
+from tilewright.records import is_time, read_text
 from tilewright.tuning.search import Found
 from tilewright.tuning.store import fastest
 from tilewright.tuning.strategies import CAREFUL_S, Ask, Candidates, Strategy
@@ -148,13 +148,13 @@ def _said(variant: Variant, seconds: float, measure_s: float) -> Trial:
 
 
 def read_recordings(path: str | Path) -> list[Recording]:
-    """Return the searches of a record file; tiles that this version does not know are left out.
+    """Return the searches of a record file, packed or not; unknown tiles are left out.
 
     Raises:
         StoreError: no such file, or not one of recorded searches.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(read_text(path))
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu, gpu
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.tuning.cost import predict
+from tilewright.tuning.predict import predict
 from tilewright.tuning.replay import Recording, Replayed, replay
 from tilewright.tuning.store import fastest
 from tilewright.tuning.strategies import STRATEGIES, Candidates, random

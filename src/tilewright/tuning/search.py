@@ -18,8 +18,8 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.tuning import measure as jobs
-from tilewright.tuning.cost import predict
 from tilewright.tuning.measure import Opener
+from tilewright.tuning.predict import predict
 from tilewright.tuning.space import space
 from tilewright.tuning.store import Store, fastest
 from tilewright.tuning.strategies import Ask, Candidates, Strategy

@@ -11,8 +11,9 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import GEMM_KERNELS, gemm_kernel, variants
 from tilewright.kernels.tiles import VECTOR_FLOATS
-from tilewright.tuning.cost import Table, predict, tabulate, with_free_splits
+from tilewright.tuning.cost import Table, tabulate, with_free_splits
 from tilewright.tuning.features import features
+from tilewright.tuning.predict import predict
 
 # Which tiles are worth measuring depends on m and n up to here, as they are, and on the power of
 # two that k is below; larger sizes are all alike.

@@ -1,0 +1,87 @@
+"""What the cost model misses, learnt: trees that say by how much its times are wrong.
+
+Each level of a tree asks one thing of all variants, whether an input is above a threshold. So a
+leaf's number is made of a tree's answers as bits, eight to a byte, and all corrections of a
+shortlist are a few numpy operations. `benchmarks/boosting.py` grows the trees, from searches
+recorded on one GPU; for that GPU alone they are used, and `forest.json` names it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FILE = Path(__file__).with_name("forest.json")
+SCHEMA = 1
+LEVELS = 8  # of a tree at most: the bits of a byte
+
+Column = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """Inputs by name with their thresholds, the first level first, and the leaves' values.
+
+    The leaf of a variant is the number whose bits say, the first level's the highest, where an
+    input is above the threshold. Values are logarithms of measured over modelled times.
+    """
+
+    levels: tuple[tuple[str, float], ...]
+    leaves: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forest:
+    """Trees as columns: of each level the input and the threshold, and all leaves."""
+
+    gpu: str
+    asked: npt.NDArray[np.intp]
+    above: Column
+    first: npt.NDArray[np.intp]
+    leaves: Column
+
+    @classmethod
+    def of(cls, gpu: str, trees: Sequence[Tree], inputs: Sequence[str]) -> Forest:
+        """Return trees for inputs that come in this order."""
+        at = {name: index for index, name in enumerate(inputs)}
+        # Levels that a tree has not are never above: their bits are 0.
+        ask = [[*t.levels, *[(inputs[0], np.inf)] * (LEVELS - len(t.levels))] for t in trees]
+        leaves = [np.repeat(t.leaves, 2**LEVELS // len(t.leaves)) for t in trees]
+        return cls(
+            gpu=gpu,
+            asked=np.array([at[name] for tree in ask for name, _ in tree], np.intp),
+            above=np.array([threshold for tree in ask for _, threshold in tree], float),
+            first=2**LEVELS * np.arange(len(trees)),
+            leaves=np.concatenate([np.empty(0), *leaves]),
+        )
+
+    def corrections(self, inputs: Column) -> Column:
+        """Return what is to be added to the logarithms of times. Shapes: [rows, inputs], [rows]."""
+        answers = inputs.take(self.asked, axis=1) > self.above
+        leaves = np.packbits(answers).reshape(len(inputs), -1)
+        corrections: Column = self.leaves.take(leaves + self.first).sum(axis=1)
+        return corrections
+
+
+def read_trees(data: Mapping[str, Any]) -> list[Tree]:
+    """Return the trees of a file's content."""
+    if data["schema"] != SCHEMA:
+        raise ValueError(f"{FILE.name} has schema {data['schema']}, this code reads {SCHEMA}")
+    return [
+        Tree(levels=tuple((n, t) for n, t in each["levels"]), leaves=tuple(each["leaves"]))
+        for each in data["trees"]
+    ]
+
+
+@functools.cache
+def shipped_forest(inputs: tuple[str, ...]) -> Forest:
+    """Return the trees that the package ships, for inputs that come in this order."""
+    data = json.loads(FILE.read_text(encoding="utf-8"))
+    return Forest.of(data["gpu"], read_trees(data), inputs)
