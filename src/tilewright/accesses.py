@@ -67,18 +67,20 @@ AccessKey: TypeAlias = tuple[int, Space, Width]
 class PtxCounts:
     """What the warps of a run executed, by line of the PTX.
 
-    Warps that executed the same are one row: `weights` says how many there are. `lines` are the
+    Warps that executed the same, in blocks that did, are one row: `weights` says how many there
+    are, and `kind` which kind of block theirs is. `lines` are the
     lines of all instructions; `executed` and `threads` say how often a warp, and its threads,
     came to each, and `parted` how often the branch of a line sent its lanes different ways (to
     n places: n - 1 times). `unsure` are the lines whose costs follow a rule that no reading of
     the profiler has tested.
 
-    Shapes: lines [n]; weights, lanes [warps]; executed, threads, parted [warps, n]. `lanes` are the
-    threads that a warp has (32, fewer in the last warp of a block).
+    Shapes: lines [n]; weights, kind, lanes [warps]; executed, threads, parted [warps, n]. `lanes`
+    are the threads that a warp has (32, fewer in the last warp of a block).
     """
 
     lines: Integers
     weights: Integers
+    kind: Integers
     lanes: Integers
     executed: Integers
     threads: Integers
@@ -95,6 +97,7 @@ class PtxCounts:
         return replace(
             self,
             weights=np.concatenate([self.weights, other.weights]),
+            kind=np.concatenate([self.kind, other.kind + 1 + self.kind.max(initial=-1)]),
             lanes=np.concatenate([self.lanes, other.lanes]),
             executed=np.concatenate([self.executed, other.executed]),
             threads=np.concatenate([self.threads, other.threads]),

@@ -220,3 +220,22 @@ def test_a_sample_ends_early_once_it_has_executed_enough(sample: int, parts: lis
     assert everything.accesses == whole.accesses
     assert np.array_equal(everything.weights, whole.weights)
     assert np.array_equal(everything.executed, whole.executed)
+
+
+def test_one_worker_runs_blocks_in_their_order() -> None:
+    """Each block notes when it came; blocks that execute the same are of one kind."""
+    artifact = compiled(
+        """extern "C" __global__ void k(unsigned* came, unsigned* count) {
+          if (threadIdx.x == 0) came[blockIdx.x] = atomicAdd(count, 1u);
+          if (blockIdx.x % 3 == 0) __syncthreads();
+        }"""
+    )
+    came = np.zeros(300, np.uint32)
+    counts = count(artifact, [came, np.zeros(1, np.uint32)], grid=300, block=64, workers=1)
+    assert came.tolist() == list(range(300))
+    # Two kinds of blocks, in each a warp with lane 0 of the block and one without.
+    assert sorted(zip(counts.kind.tolist(), counts.weights.tolist(), strict=True)) == [
+        (0, 100), (0, 100), (1, 200), (1, 200),
+    ]  # fmt: skip
+    twice = counts.joined(counts)
+    assert sorted(set(twice.kind.tolist())) == [0, 1, 2, 3]

@@ -43,8 +43,9 @@ def simulate(
     hits: Hits | None = None,
     sms: int = 1,
     together: bool = True,
+    ways: Sequence[Sequence[int]] | None = None,
 ) -> Simulated:
-    """Run a program, each of whose operations is executed once by every warp, on the H200's SM."""
+    """Run a program on the H200's SM: each operation once by every warp, or those of its way."""
     numbered = [
         Operation(**{f: getattr(op, f) for f in op.__slots__} | {"index": n})
         for n, op in enumerate(program)
@@ -52,7 +53,7 @@ def simulate(
     sm = Sm(
         H200,
         numbered,
-        range(len(numbered)),
+        ways or [range(len(numbered))],
         hits or Hits(),
         blocks=blocks,
         warps_per_block=warps,

@@ -227,10 +227,10 @@ def test_the_source_page_adds_up() -> None:
         total = each.metrics.get("smsp__inst_executed.sum")
         if each.sass and total is not None:
             found = sum(int(line[1]) for line in each.sass)
-            # Blocks of 10_persistent wait for each other's parts in a loop, which takes as many
-            # turns as it does in each of the profiler's passes.
-            waits = each.name.startswith("10_persistent")
-            assert found == pytest.approx(total, rel=1e-3 if waits else 0), each.name
+            # Lane 0 of a block of 10_persistent comes to a WARPSYNC later than the others, and not
+            # equally so in each of the profiler's passes.
+            varies = each.name.startswith("10_persistent")
+            assert found == pytest.approx(total, rel=1e-3 if varies else 0), each.name
 
 
 # --- the cases themselves, without readings -----------------------------------------------------

@@ -59,7 +59,7 @@ def simulated(each: Probe, artifact: Artifact, warps: int, steps: int) -> float:
 
     def run(rounds: int) -> float:
         path = typical_path(profile, flow, {header: rounds}, 10**6)
-        sm = Sm(H200, code, path, Hits(), blocks=1, warps_per_block=warps, sms=1)
+        sm = Sm(H200, code, [path], Hits(), blocks=1, warps_per_block=warps, sms=1)
         return sm.run().cycles
 
     return (run(3) - run(1)) / (2 * steps * warps)

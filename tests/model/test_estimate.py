@@ -7,7 +7,7 @@ from small_programs import function, profile
 
 from tilewright.errors import LaunchError, UnsupportedError
 from tilewright.gpus import gpu
-from tilewright.model import estimate as module
+from tilewright.model import runs
 from tilewright.model.estimate import Estimate, estimates, resident_blocks
 from tilewright.model.machine import machine
 from tilewright.model.traffic import Hit, Hits
@@ -80,14 +80,14 @@ def test_a_loop_of_long_loops_has_those_cut(tiles: int) -> None:
 
 def test_a_long_loop_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = []
-    path = module.typical_path
+    path = runs.typical_path
 
     def spied(*args: object) -> list[int]:
         found = path(*args)
         lengths.append(len(found))
         return found
 
-    monkeypatch.setattr(module, "typical_path", spied)
+    monkeypatch.setattr(runs, "typical_path", spied)
     modelled(1, trips=5000)
     assert lengths == [2 + 3 * 24, 2 + 3 * 48]  # 24 trips at most, and as many more
 

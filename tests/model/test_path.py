@@ -9,25 +9,31 @@ from small_programs import function, profile
 from tilewright.bench.profiling import profile_rung
 from tilewright.gpus import gpu
 from tilewright.kernels import RUNGS
+from tilewright.model.kinds import profile_of
 from tilewright.model.path import typical_path
+from tilewright.model.profile import Profile
 from tilewright.problem import Problem
 from tilewright.toolchain import compile_cuda, disassemble
-from tilewright.toolchain.sass_flow import flow
+from tilewright.toolchain.sass_flow import SassFlow, flow
 
 PROBLEM = Problem(m=1024, n=1024, k=1024, alpha=0.5, beta=0.5)
 MANY = 10**6
 
 
-@pytest.mark.parametrize("name", RUNGS)
-def test_a_rungs_path_executes_what_its_warps_do(name: str) -> None:
-    """At 1024 all warps of a rung take one way, so that the path is as long as each of them."""
-    chosen, on = RUNGS[name], gpu("H200")
-    found = profile_rung(chosen, PROBLEM, on)
+def of_rung(name: str) -> tuple[Profile, SassFlow]:
+    chosen = RUNGS[name]
+    found = profile_rung(chosen, PROBLEM, gpu("H200"))
     artifact = compile_cuda(
         chosen.source, chosen.expression(chosen.tile_for("H200")), arch="sm_90",
         include_dirs=chosen.include_dirs,
     )  # fmt: skip
-    graph = flow(disassemble(artifact).functions[artifact.symbol])
+    return found, flow(disassemble(artifact).functions[artifact.symbol])
+
+
+@pytest.mark.parametrize("name", [name for name in RUNGS if name != "10_persistent"])
+def test_a_rungs_path_executes_what_its_warps_do(name: str) -> None:
+    """At 1024 all warps of a rung take one way, so that the path is as long as each of them."""
+    found, graph = of_rung(name)
     warps = found.launch.blocks * found.launch.threads // 32
     path = typical_path(found, graph, {}, MANY)
     assert len(path) == sum(counted.executed for counted in found.counted) / warps
@@ -39,6 +45,31 @@ def test_a_rungs_path_executes_what_its_warps_do(name: str) -> None:
     first = starts[header]
     cut = Counter(typical_path(found, graph, {header: 2}, MANY))
     assert cut[first] == 2 < times[first]
+
+
+def test_where_blocks_share_tiles_each_kind_of_warp_has_a_path() -> None:
+    """Of 132 blocks 32 add the parts of a tile; in each the first warp asks whether it is last."""
+    found, graph = of_rung("10_persistent")
+    assert sum(kind.count for kind in found.kinds) == 132 * 8
+    adding = 0
+    for kind in found.kinds:
+        paths = []
+        for warp in kind.warps:
+            path = typical_path(profile_of(warp, found, graph), graph, {}, MANY)
+            each = sum(
+                n * (block.end - block.start)
+                for n, block in zip(warp.executed, graph.cfg.blocks, strict=True)
+            ) / warp.count  # fmt: skip
+            assert len(path) == pytest.approx(each, abs=1200)  # a step has 1115
+            paths.append(Counter(found.counted[i].instruction.opcode for i in path))
+        assert {each["BAR"] for each in paths} == {paths[0]["BAR"]}
+        first = [each["ATOMG"] for each in paths]
+        assert [warp.count for warp in kind.warps] == [kind.count // 8, kind.count * 7 // 8]
+        assert first[0] >= 1
+        assert first[1] == 0
+        if paths[1]["LDG"] > 64:  # whoever adds reads 32 quads of each part, and as many of C
+            adding += kind.count // 8
+    assert adding == 32
 
 
 LOOP = function(
@@ -110,6 +141,25 @@ def test_a_branch_goes_each_way_by_its_share() -> None:
     assert Counter(path) == {0: 16, 1: 4, 2: 16, 3: 1}
     apart = [i for i, n in enumerate(path) if n == 1]
     assert max(b - a for a, b in pairwise(apart)) <= 12  # spread evenly
+
+
+def test_lanes_that_part_are_on_the_way_of_their_warp() -> None:
+    """Both ways are taken each time: what some lanes do alone lies on the way to where all meet."""
+    code = function(
+        ".L_x_1:",
+        "@P0 BRA `(.L_x_2)",  # block 1: 0
+        "FADD R1, R1, R2",  # block 2: 1
+        ".L_x_2:",
+        "@P1 BRA `(.L_x_1)",  # block 3: 2
+        "EXIT",  # block 4: 3
+    )
+    edges = {(1, 3): 8, (1, 2): 8, (2, 3): 8, (3, 1): 7, (3, 4): 1}
+    path = typical_path(profile(code, [8, 8, 8, 1], edges), flow(code), {}, MANY)
+    assert path == [0, 1, 2] * 8 + [3]
+    # Of eight times, in six the lanes part and in two all of them jump.
+    edges |= {(1, 2): 6, (2, 3): 6}
+    path = typical_path(profile(code, [8, 6, 8, 1], edges), flow(code), {}, MANY)
+    assert Counter(path) == {0: 8, 1: 6, 2: 8, 3: 1}
 
 
 def test_a_call_comes_back() -> None:

@@ -305,10 +305,21 @@ def test_half_of_the_requests_miss() -> None:
     found = simulate(READ, warps=8, hits=Hits(by_index={0: half}))
     everything = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}))
     assert found.busy["l2"] == pytest.approx(everything.busy["l2"] / 2)
-    # 128 bytes of 34 a cycle and SM; but this one has the whole L2 to itself.
-    assert everything.busy["l2"] == pytest.approx(8 * 128 / (34 * 132))
+    # 128 bytes of 34 a cycle, or of the 63 that an SM takes which has the L2 to itself.
+    assert everything.busy["l2"] == pytest.approx(8 * 128 / 63)
     shared = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}), sms=132)
     assert shared.busy["l2"] == pytest.approx(8 * 128 / 34)
+
+
+def test_what_few_blocks_ask_for_shares_the_l2_with_those_alone() -> None:
+    """Of 132 SMs 79 ask: each has 34 / 0.6 bytes a cycle; 33 have the 63 that one can take."""
+    far = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0)
+    for part, rate in ((0.6, 34 / 0.6), (0.25, 63.0)):
+        read = [operation("global", write_barrier=0, blocks=part), operation(wait=1), END]
+        found = simulate(read, warps=8, hits=Hits(by_index={0: far}), sms=132)
+        assert found.busy["l2"] == pytest.approx(8 * 128 / rate)
+        a_cycle = H200.dram_bytes_per_cycle / 132 / part
+        assert found.busy["dram"] == pytest.approx(8 * 128 / a_cycle)
 
 
 def test_nothing_waits_for_a_store() -> None:
@@ -316,6 +327,47 @@ def test_nothing_waits_for_a_store() -> None:
     found = simulate([store, END], hits=Hits(by_index={0: FAR}))
     assert found.cycles < H200.latency["l1"]
     assert found.busy["l2"] > 0
+
+
+WHOLE = Hit(missing=1.0, pending=0.0, sectors=16.0, dram=0.0)  # 16 bytes of every lane
+
+
+@pytest.mark.parametrize(("sms", "rate"), [(1, 33.4), (132, 25.6)])
+def test_the_l2_takes_stores_no_faster(sms: int, rate: float) -> None:
+    """Eight warps of 32 stores of 512 bytes: as measured of one SM, and of all at once."""
+    store = operation("global", load=False, size=16, wavefronts=4.0)
+    program = [store] * 32 + [operation("barrier"), END]
+    hits = Hits(by_index=dict.fromkeys(range(32), WHOLE))
+    found = simulate(program, warps=8, hits=hits, sms=sms)
+    assert found.cycles == pytest.approx(8 * 32 * 512 / rate, rel=0.03)
+    # The queues and the unit hold 8 of each partition and 20 more.
+    assert found.stalls["lg_throttle"] / 8 > 0.6 * found.cycles
+    assert found.stalls["barrier"] / 8 < 0.35 * found.cycles
+
+
+def test_a_fence_waits_for_the_stores_and_a_barrier_does_not() -> None:
+    """Behind 32 stores of each of 8 warps a fence took 846 cycles on one SM and 1412 on all of
+    them, with none 493; a barrier 2."""
+    fence = operation("membar", stall=6)
+    found = simulate([fence, END])
+    assert found.cycles == pytest.approx(493 + 5, abs=1)
+    assert found.stalls == {"membar": pytest.approx(493 - 1, abs=1)}
+    stores = [operation("global", load=False, size=16, wavefronts=4.0)] * 32
+    hits = Hits(by_index=dict.fromkeys(range(32), WHOLE))
+    behind = simulate([*stores, fence, END], warps=8, hits=hits)
+    assert 846 < behind.stalls["membar"] / 8 < 1412
+    met = simulate([*stores, operation("barrier"), END], warps=8, hits=hits)
+    assert met.cycles == pytest.approx(3930, rel=0.02)  # read: the last store's issue
+    assert met.cycles == pytest.approx(simulate([*stores, END], warps=8, hits=hits).cycles)
+
+
+def test_warps_go_their_own_ways() -> None:
+    """Two warps of a block: one multiplies, the other adds up twice as long."""
+    program = [operation(stall=4), operation("alu", stall=8), END]
+    found = simulate(program, warps=2, blocks=3, ways=[[0] * N + [2], [1] * N + [2]])
+    assert found.cycles == pytest.approx(8 * N + 5, abs=3)
+    assert (found.busy["fma"], found.busy["alu"]) == (3 * N, 3 * N * 2)
+    assert found.issued == 3 * 2 * (N + 1)
 
 
 def test_a_line_on_its_way_is_waited_for() -> None:

@@ -8,7 +8,7 @@ from small_programs import END, H200, operation
 
 from tilewright.model.operations import Operation
 from tilewright.model.sm import Sm
-from tilewright.model.together import Path, simulate_paths
+from tilewright.model.together import Ways, simulate_ways
 from tilewright.model.traffic import Hit, Hits
 
 START = [operation("special", write_barrier=0), operation("imad", wait=1, stall=4)]
@@ -46,12 +46,12 @@ START_, PLAIN_, SHARED_, GLOBAL_, END_ = (tuple(range(a, b)) for a, b in itertoo
 HITS = Hits(by_index={index: HIT for index in GLOBAL_})
 
 
-def path(shared: int, far: int, plain: int = 0) -> Path:
+def path(shared: int, far: int, plain: int = 0) -> Ways:
     """The path that takes the loops so many times."""
-    return START_ + PLAIN_ * plain + SHARED_ * shared + GLOBAL_ * far + END_
+    return (START_ + PLAIN_ * plain + SHARED_ * shared + GLOBAL_ * far + END_,)
 
 
-def start(blocks: int, way: Path) -> Sm:
+def start(blocks: int, way: Ways) -> Sm:
     return Sm(H200, CODE, way, HITS, blocks=blocks, warps_per_block=6, sms=132)
 
 
@@ -69,10 +69,20 @@ def start(blocks: int, way: Path) -> Sm:
 )
 def test_paths_together_are_as_each_alone(blocks: int, trips: list[tuple[int, ...]]) -> None:
     paths = [path(*each) for each in trips]
-    found = simulate_paths([*paths, paths[0]], lambda way: start(blocks, way))
+    found = simulate_ways([*paths, paths[0]], lambda way: start(blocks, way))
     assert set(found) == set(paths)
     for way in paths:
         assert found[way] == start(blocks, way).run()
+
+
+def test_warps_that_go_their_own_ways_are_as_alone() -> None:
+    """Blocks of six warps, every second on the other path; what parts first decides."""
+    (far,), (near,) = path(2, 40), path(6, 3)
+    (other,) = path(1, 3)
+    ways = [(far, near), (far, other), (near, far), (far[:-4] + END_, near)]
+    found = simulate_ways(ways, lambda way: start(2, way))
+    for way in ways:
+        assert found[way] == start(2, way).run()
 
 
 def test_what_is_common_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,5 +98,5 @@ def test_what_is_common_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> No
     short, long = path(10, 4), path(10, 40)
     start(2, long).run()
     alone, steps = steps, 0
-    simulate_paths([short, long], lambda way: start(2, way))
+    simulate_ways([short, long], lambda way: start(2, way))
     assert steps < 1.2 * alone

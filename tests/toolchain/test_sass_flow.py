@@ -55,6 +55,23 @@ def test_a_loop_runs_more_often_than_what_leads_to_it() -> None:
     assert graph.equivalent() == (0, 0, 2, 0)
 
 
+def test_a_block_that_a_loop_can_pass_by_runs_less_often() -> None:
+    """Every way out of the loop leads through block 3, but a turn by block 2 does not."""
+    graph = flow(
+        function(
+            ".L_x_1:",
+            "@P0 BRA `(.L_x_2)",  # block 1
+            "FADD R1, R1, R2",  # block 2
+            "BRA `(.L_x_1)",
+            ".L_x_2:",
+            "@P1 EXIT",  # block 3
+            "BRA `(.L_x_1)",  # block 4
+        )
+    )
+    assert [b.successors for b in graph.cfg.blocks[1:]] == [(3, 2), (1,), (4,), (1,)]
+    assert graph.equivalent()[1:] == (1, 2, 3, 4)
+
+
 def test_a_call_comes_back_and_its_function_is_entered_from_outside() -> None:
     graph = flow(
         function(

@@ -24,6 +24,12 @@ from tilewright.model.widths import Images, images
 from tilewright.problem import Problem
 from tilewright.toolchain import Artifact, compile_cuda
 
+# Of blocks that share tiles, as many are run as compute so many operations together, about a
+# second's worth on one core. Where those are fewer than four, each has several whole tiles, and
+# what they share is little.
+_SHARING_FLOPS = 3.5e9
+_LEAST_SHARING = 4
+
 
 def profile_kernel(
     artifact: Artifact,
@@ -32,11 +38,12 @@ def profile_kernel(
     *,
     sample: Sequence[int] | None = None,
     enough: int | None = None,
+    workers: int | None = None,
 ) -> Profile:
     """Run a kernel and return its counts by machine instruction. Arrays in `args` are written.
 
     `sample` are the blocks to run, whose counts then stand for all; None runs all. Part of them do
-    where those execute `enough` instructions.
+    where those execute `enough` instructions. `workers` as of `count_lines`.
 
     Raises:
         UnsupportedError: an artifact without machine code, or an instruction that the emulator
@@ -48,7 +55,7 @@ def profile_kernel(
         raise LaunchError("sample is empty: name at least one block to run, or None for all")
     found = _images_and_program(artifact, launch, args)
     counts = count_lines(
-        artifact, launch, args, widths=found.widths(), sample=sample, enough=enough
+        artifact, launch, args, widths=found.widths(), sample=sample, enough=enough, workers=workers
     )
     whole = counts.scaled(launch.blocks)
     sampled = counts.blocks < launch.blocks
@@ -72,9 +79,18 @@ def profile_launch(
 ) -> Profile:
     """Return the counts of a compiled rung, exactly: from one block of each class.
 
-    Where blocks share tiles, the profile is of `Rung.launch_of_tiles`, whose blocks do not, and
-    says so. Arrays in `args` are written, but for the workspace.
+    Blocks that share tiles are all run, or as many neighbours as are quickly run. Where those would
+    be too few, the profile is of `Rung.launch_of_tiles`, whose blocks do not share, and says so.
+    Arrays in `args` are written, but for the workspace.
     """
+    if tile.workers:
+        launch = rung.launch(problem, tile)
+        each = problem.flops / launch.blocks
+        count = min(int(_SHARING_FLOPS / each) if each else launch.blocks, launch.blocks)
+        if count >= _LEAST_SHARING or count == launch.blocks:
+            sample = neighbours(launch, count)
+            # In their order: which block comes last, and adds, is the same in every run.
+            return profile_kernel(artifact, launch, args, sample=sample, workers=1)
     launch = rung.launch_of_tiles(problem, tile)
     found = profile_classes(artifact, launch, args, block_classes(rung, problem, tile))
     if not tile.workers:
@@ -82,6 +98,14 @@ def profile_launch(
     gap = "blocks share the tiles, and are counted and timed as if each tile had one of its own"
     derived: dict[str, Provenance] = dict.fromkeys(found.provenance, "derived")
     return replace(found, gaps=(*found.gaps, gap), provenance=derived)
+
+
+def neighbours(launch: Launch, count: int) -> list[int] | None:
+    """Return so many blocks side by side in the middle of the grid; None for all of them."""
+    if count >= launch.blocks:
+        return None
+    first = min(max(launch.blocks // 2 - count // 2, 0), launch.blocks - count)
+    return list(range(first, first + count))
 
 
 def profile_classes(

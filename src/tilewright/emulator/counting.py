@@ -50,6 +50,7 @@ _NAMES: Mapping[Space, SpaceName] = {
 }
 _FIELDS = ("requests", "sectors", "lines", "wavefronts", "ideal")
 _MOST_ROWS = 4096  # of kinds of warps that are kept apart in memory between merges
+_MOST_KINDS = 64  # of blocks that are kept apart: any further ones are of the last kind
 
 
 def count_lines(
@@ -60,13 +61,15 @@ def count_lines(
     widths: Mapping[int, Sequence[Width]],
     sample: Sequence[int] | None = None,
     enough: int | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> PtxCounts:
     """Run a kernel and count it by line of its PTX. Arrays in `args` are written in place.
 
     `widths` are those of the machine accesses that each PTX line became; a line without has its
     own. `sample` are the blocks to run; None runs all. After `enough` instructions of warps the
-    rest of a sample is left out: it is run in growing parts, each spread over all of it.
+    rest of a sample is left out: it is run in growing parts, each spread over all of it. `workers`
+    are the threads that run blocks; one runs them in their order.
 
     Raises: as `engine.run`.
     """
@@ -83,6 +86,7 @@ def count_lines(
             sample=part,
             observers=[counter],
             warps=warps.take,
+            workers=workers,
             progress=progress,
             program=program,
         ).blocks
@@ -194,21 +198,27 @@ def _shared_costs(rows: Addresses, width: Width, opcode: str) -> list[Counts]:
 
 
 class _Warps:
-    """Collects what warps executed; those that executed the same are one row."""
+    """Collects what warps executed: one row where they did the same, in blocks that did."""
 
     def __init__(self, plan: Plan, launch: Launch) -> None:
         self.plan = plan
         warps = -(-launch.threads // 32)
         self._lanes = np.full(warps, 32, np.int64)
         self._lanes[-1] = launch.threads - 32 * (warps - 1)
-        self._rows: npt.NDArray[np.int64] = np.zeros((0, 1 + 3 * len(plan.blocks)), np.int64)
+        self._rows: npt.NDArray[np.int64] = np.zeros((0, 2 + 3 * len(plan.blocks)), np.int64)
         self._weights: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._waiting: list[npt.NDArray[np.int64]] = []
         self._count = 0
+        self._kinds: dict[bytes, int] = {}  # by what all warps of a block executed together
 
     def take(self, counts: npt.NDArray[np.int64]) -> None:
         """Add the warps of one block, [warps, PTX blocks, (times, threads, partings)]."""
-        self._waiting.append(np.column_stack([self._lanes, counts.reshape(len(counts), -1)]))
+        kind = self._kinds.setdefault(
+            counts.sum(axis=0).tobytes(), min(len(self._kinds), _MOST_KINDS - 1)
+        )
+        kinds = np.full(len(counts), kind, np.int64)
+        rows = np.column_stack([kinds, self._lanes, counts.reshape(len(counts), -1)])
+        self._waiting.append(rows)
         self._count += len(counts)
         if self._count >= _MOST_ROWS:
             self._merge()
@@ -216,7 +226,7 @@ class _Warps:
     def executed(self) -> int:
         """Return the instructions that all warps have executed."""
         self._merge()
-        times = self._rows[:, 1::3].T @ self._weights
+        times = self._rows[:, 2::3].T @ self._weights
         return int(times @ np.array([b.end - b.start for b in self.plan.blocks], np.int64))
 
     def _merge(self) -> None:
@@ -239,7 +249,7 @@ class _Warps:
             for line in {ins.ptx_line for ins in body[block.start : block.end]}:
                 places.setdefault(line, []).append(number)
         found = sorted(places)
-        by_block = self._rows[:, 1:].reshape(len(self._rows), -1, 3)
+        by_block = self._rows[:, 2:].reshape(len(self._rows), -1, 3)
         sums = np.stack([by_block[:, places[line], :2].sum(axis=1) for line in found], axis=1)
         parted = np.zeros(sums.shape[:2], np.int64)
         for number in np.flatnonzero(by_block[:, :, 2].any(axis=0)).tolist():
@@ -248,7 +258,8 @@ class _Warps:
         return PtxCounts(
             lines=np.array(found, np.int64),
             weights=self._weights,
-            lanes=self._rows[:, 0],
+            kind=self._rows[:, 0],
+            lanes=self._rows[:, 1],
             executed=sums[:, :, 0],
             threads=sums[:, :, 1],
             accesses=accesses,

@@ -22,15 +22,22 @@ MOST_TURNS = 32
 
 
 def trace_accesses(
-    artifact: Artifact, launch: Launch, args: Sequence[Argument], *, sample: Sequence[int]
+    artifact: Artifact,
+    launch: Launch,
+    args: Sequence[Argument],
+    *,
+    sample: Sequence[int],
+    workers: int | None = None,
 ) -> AccessTrace:
     """Run some blocks and return their first accesses. Arrays in `args` are written in place.
+
+    `workers` are the threads that run blocks; one runs them in their order.
 
     Raises: as `engine.run`.
     """
     program = build_for(artifact, launch, args)
     tracer = Tracer(program.plan.function.body)
-    run(artifact, launch, args, sample=sample, observers=[tracer], program=program)
+    run(artifact, launch, args, sample=sample, observers=[tracer], workers=workers, program=program)
     return tracer.trace()
 
 

@@ -43,6 +43,15 @@ def kinds_of(ins: Instruction) -> frozenset[str]:
     return _KINDS.get((ins.opcode, ins.types[-1]) if ins.types else ("", ""), frozenset())
 
 
+def decides(ins: Instruction) -> bool:
+    """Whether an instruction of the PTX is a branch that is not always taken.
+
+    A jump that is, at the end of a block that became predicates, may be conditional in the machine
+    code.
+    """
+    return ins.opcode == "bra" and ins.guard is not None
+
+
 class Anchors:
     """The lines of the PTX in the blocks of the machine code; `rep` names blocks that run alike.
 
@@ -75,7 +84,7 @@ class Anchors:
             ins.ptx_line
             for ins in self._code
             if ins.opcode in ("BRA", "EXIT") and is_conditional(ins)
-            if any(i.opcode == "bra" for i in images.ptx.get(ins.ptx_line or 0, ()))
+            if any(decides(i) for i in images.ptx.get(ins.ptx_line or 0, ()))
         )
 
     def _found(self) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ from tilewright.counters import Provenance
 from tilewright.launch import Launch
 from tilewright.model.anchors import kinds_of
 from tilewright.model.executed import Executed, executed
+from tilewright.model.kinds import merged
 from tilewright.model.profile import AccessCounts, Counted, Loop, Profile, Way
 from tilewright.model.widths import MACHINE, Image, Images, machine_bytes
 from tilewright.toolchain.artifact import Artifact
@@ -72,6 +73,7 @@ def bind(
         counted=counted,
         loops=_loops(images.flow, ran),
         edges=dict(ran.edges),
+        kinds=merged(ran.kinds, images.flow),
         provenance=provenance,
         gaps=tuple(dict.fromkeys(notes)),
     )

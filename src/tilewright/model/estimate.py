@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tilewright.gpus import Gpu, occupancy
-from tilewright.model.machine import Machine, machine
+from tilewright.model.kinds import parts_of
+from tilewright.model.machine import machine
 from tilewright.model.operations import operations
-from tilewright.model.path import typical_path
 from tilewright.model.profile import Profile
-from tilewright.model.sm import PARTITIONS, Simulated, Sm
-from tilewright.model.together import Path, simulate_paths
+from tilewright.model.runs import Launched, Runs
+from tilewright.model.sm import PARTITIONS, Simulated
 from tilewright.model.traffic import Hits
 from tilewright.toolchain.control import Control
 from tilewright.toolchain.sass_flow import SassFlow
 
-# A long loop is simulated for a few trips, then for more: the difference is what trips cost. They
-# are as many as give about so many instructions of all warps together.
-_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 10_000, 30_000
-_LEAST_TRIPS, _MOST_TRIPS = 2, 24
-_MOST_PATH = 60_000  # instructions of one warp
-_MOST_TRIP = _MOST_PATH // 4  # of a loop that is cut
 _WHOLE_SM = frozenset({"lsu", "l2", "dram"})  # units that the partitions share
 
 
@@ -74,9 +67,28 @@ def estimates(
     resident = resident_blocks(profile, gpu)
     busiest = -(-profile.launch.blocks // gpu.sm_count)
     rounds, rest = divmod(busiest, resident)
-    runs = _Runs(profile, flow, control, m, hits, together=busiest <= resident)
-    wholes = runs.simulate(min(resident, busiest), efforts)
-    rests = runs.simulate(rest, efforts) if rounds and rest else [None] * len(wholes)
+    together = busiest <= resident
+    by_kind = together and sum(len(kind.warps) for kind in profile.kinds) > 1
+    code = operations(profile, control)
+    if by_kind:
+        parts = parts_of(profile.kinds, flow)
+        code = [replace(op, blocks=part) for op, part in zip(code, parts, strict=True)]
+    launched = Launched(
+        operations=code,
+        machine=m,
+        hits=hits,
+        sms=min(gpu.sm_count, profile.launch.blocks),
+        together=together,
+    )
+    if by_kind:
+        wholes = _of_kinds(profile, flow, launched, busiest, efforts)
+    else:
+        wholes = Runs(profile, flow, launched).simulate(min(resident, busiest), efforts)
+    rests = (
+        Runs(profile, flow, launched).simulate(rest, efforts)
+        if rounds and rest
+        else [None] * len(wholes)
+    )
     found = []
     for whole, last in zip(map(_drained, wholes), rests, strict=True):
         cycles = whole.cycles * max(rounds, 1) + (_drained(last).cycles if last else 0)
@@ -121,154 +133,41 @@ def resident_blocks(profile: Profile, gpu: Gpu) -> int:
     ).active_blocks
 
 
-class _Runs:
-    """Simulations of one launch with several numbers of resident blocks."""
+def _of_kinds(
+    profile: Profile, flow: SassFlow, launched: Launched, blocks: int, efforts: Sequence[float]
+) -> list[Simulated]:
+    """Return the run of a launch all of whose blocks run at once, `blocks` of one kind on each SM.
 
-    def __init__(
-        self,
-        profile: Profile,
-        flow: SassFlow,
-        control: Mapping[int, Control],
-        m: Machine,
-        hits: Hits,
-        *,
-        together: bool,
-    ) -> None:
-        self._together = together
-        self._profile, self._flow, self._machine, self._hits = profile, flow, m, hits
-        self._operations = operations(profile, control)
-        self._warps = -(-profile.launch.threads // 32)
-        self._sms = min(m.gpu.sm_count, profile.launch.blocks)
-        self._long = _long_loops(profile, flow)
-
-    def simulate(self, blocks: int, efforts: Sequence[float]) -> list[Simulated]:
-        """Return the whole run of `blocks` resident blocks, its long loops extrapolated."""
-        cuts = [self._cuts(blocks, effort) for effort in efforts]
-        runs = simulate_paths(
-            [path for each in cuts for path in (each.path, *each.longer.values())],
-            partial(self._sm, blocks),
-        )
-        return [self._extrapolated(each, runs) for each in cuts]
-
-    def _cuts(self, blocks: int, effort: float) -> _Cuts:
-        """Return the path with every long loop cut short, and with each for some trips more."""
-        trips, more = {}, {}
-        least = _LEAST_TRIPS if effort >= 1 else 1
-        for header, loop in self._long.items():
-            of_all = loop.instructions * self._warps * blocks
-            first = _trips(effort * _FIRST_INSTRUCTIONS, of_all, least)
-            wanted = _trips(effort * _MORE_INSTRUCTIONS, of_all, least)
-            trips[header] = min(first, int(loop.trips))
-            more[header] = min(wanted, int(loop.trips) - trips[header])
-        return _Cuts(
-            path=self._path(trips),
-            longer={
-                header: self._path(trips | {header: trips[header] + extra})
-                for header, extra in more.items()
-                if extra > 0
-            },
-            times={
-                header: (loop.trips - trips[header]) / more[header] * min(loop.entries, 1.0)
-                for header, loop in self._long.items()
-                if more[header] > 0
-            },
-        )
-
-    def _extrapolated(self, cuts: _Cuts, runs: Mapping[Path, Simulated]) -> Simulated:
-        base = result = runs[cuts.path]
-        for header, path in cuts.longer.items():
-            result = _grown(result, base, runs[path], cuts.times[header])
-        return result
-
-    def _path(self, trips: Mapping[int, int]) -> Path:
-        return tuple(typical_path(self._profile, self._flow, trips, _MOST_PATH))
-
-    def _sm(self, blocks: int, path: Path) -> Sm:
-        return Sm(
-            self._machine,
-            self._operations,
-            path,
-            self._hits,
-            blocks=blocks,
-            warps_per_block=self._warps,
-            sms=self._sms,
-            together=self._together,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cuts:
-    """Paths to simulate: `path`, and by a long loop's header one that takes it more often.
-
-    `times` the difference of the two is what is missing of the loop.
+    It lasts as long as the longest kind's; the rest is the mean over the SMs. Roughly, the kind
+    that executes most stands for all.
     """
-
-    path: Path
-    longer: Mapping[int, Path]
-    times: Mapping[int, float]
-
-
-def _trips(instructions: float, of_one: float, least: int) -> int:
-    """Return how many trips of so many instructions each make up so many in all."""
-    return max(least, min(_MOST_TRIPS, round(instructions / max(of_one, 1))))
-
-
-@dataclass(frozen=True, slots=True)
-class _LongLoop:
-    """A loop: mean trips, entries and instructions a trip of a warp.
-
-    A path has all of a warp's entries, and one where there are fewer.
-    """
-
-    trips: float
-    entries: float
-    instructions: float
+    first, *others = profile.kinds
+    by_effort: list[list[Simulated]] = [
+        [run] for run in Runs(profile, flow, launched, first).simulate(blocks, efforts)
+    ]
+    well = [number for number, effort in enumerate(efforts) if effort >= 1]
+    for kind in others if well else ():
+        runs = Runs(profile, flow, launched, kind).simulate(blocks, [efforts[n] for n in well])
+        for number, run in zip(well, runs, strict=True):
+            by_effort[number].append(run)
+    counts = [kind.count for kind in profile.kinds]
+    return [_mean([_drained(run) for run in runs], counts[: len(runs)]) for runs in by_effort]
 
 
-def _long_loops(profile: Profile, flow: SassFlow) -> dict[int, _LongLoop]:
-    """Return the loops that are too long to simulate whole, by header: the outermost.
+def _mean(runs: Sequence[Simulated], counts: Sequence[int]) -> Simulated:
+    """Return the mean of several runs, `counts` times each, and the longest one's cycles."""
+    shares = [count / sum(counts) for count in counts]
 
-    One whose trips are too long themselves, as where a block computes tile after tile, is left
-    whole, for the sake of the loops in it.
-    """
-    warps = profile.launch.blocks * -(-profile.launch.threads // 32)
-    found: dict[int, _LongLoop] = {}
-    cut: set[int] = set()
-    for loop in sorted(flow.cfg.loops, key=lambda loop: loop.depth):
-        if loop.header in cut:
-            continue
-        entries = sum(
-            count
-            for (source, target), count in profile.edges.items()
-            if target == loop.header and source not in loop.blocks
-        )
-        turns = profile.counted[flow.cfg.blocks[loop.header].start].executed
-        executed = sum(
-            profile.counted[index].executed
-            for number in loop.blocks
-            for index in range(flow.cfg.blocks[number].start, flow.cfg.blocks[number].end)
-        )
-        if not entries or turns / entries <= 2 * _LEAST_TRIPS or executed / turns > _MOST_TRIP:
-            continue
-        found[loop.header] = _LongLoop(turns / entries, entries / warps, executed / turns)
-        cut.update(loop.blocks)
-    return found
-
-
-def _grown(total: Simulated, base: Simulated, longer: Simulated, times: float) -> Simulated:
-    """Add `times` the difference of two runs."""
-
-    def sums(name: str) -> dict[str, float]:
-        one, two = getattr(base, name), getattr(longer, name)
-        old = getattr(total, name)
-        return {
-            key: old.get(key, 0.0) + times * max(two.get(key, 0.0) - one.get(key, 0.0), 0.0)
-            for key in {**old, **two}
-        }
+    def means(name: str) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for run, share in zip(runs, shares, strict=True):
+            for key, value in getattr(run, name).items():
+                found[key] = found.get(key, 0.0) + share * value
+        return found
 
     return Simulated(
-        cycles=total.cycles + times * max(longer.cycles - base.cycles, 0.0),
-        issued=total.issued + round(times * (longer.issued - base.issued)),
-        stalls=sums("stalls"),
-        busy=sums("busy"),
+        cycles=max(run.cycles for run in runs),
+        issued=round(sum(share * run.issued for run, share in zip(runs, shares, strict=True))),
+        stalls=means("stalls"),
+        busy=means("busy"),
     )

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.accesses import Integers, PtxCounts
-from tilewright.model.anchors import Anchors
+from tilewright.model.anchors import Anchors, decides
 from tilewright.model.balance import Balance
+from tilewright.model.profile import BlockKind, WarpKind
 from tilewright.model.system import System
 from tilewright.model.widths import Images
 from tilewright.toolchain.sass_flow import is_conditional
@@ -24,35 +25,62 @@ from tilewright.toolchain.sass_flow import is_conditional
 class Executed:
     """How often blocks and edges of the machine code ran, summed over warps.
 
-    `exact` is whether all of it follows from the run; else `gaps` say what was assumed.
+    `exact` is whether all of it follows from the run; else `gaps` say what was assumed. `kinds` are
+    the same of each kind of block of the launch.
     """
 
     blocks: tuple[int, ...]
     edges: Mapping[tuple[int, int], int]
     exact: bool
     gaps: tuple[str, ...]
+    kinds: tuple[BlockKind, ...]
 
 
 def executed(images: Images, counts: PtxCounts) -> Executed:
     """Solve for the executions of every block of the machine code."""
-    blocks = np.zeros(len(images.flow.cfg.blocks), np.int64)
-    edges: dict[tuple[int, int], int] = {}
+    rows = len(counts.weights)
+    blocks = np.zeros((len(images.flow.cfg.blocks), rows), np.int64)
+    edges: dict[tuple[int, int], Integers] = {}
     gaps: dict[str, None] = {}
     part = counts.parted.any(axis=1)
     for chosen in (~part, part):
         if not chosen.any():
             continue
-        weights = counts.weights[chosen]
         parted = _known(counts, counts.parted[chosen])
         parted = {line: times for line, times in parted.items() if times.any()}
         kernel = _Kernel(images, frozenset(parted))
         known = _known(counts, counts.executed[chosen])
         solution = _Solution(kernel, known, parted, int(chosen.sum()))
-        blocks += solution.blocks() @ weights
+        blocks[:, chosen] = solution.blocks()
         for edge, values in solution.edges():
-            edges[edge] = edges.get(edge, 0) + int(values @ weights)
+            edges.setdefault(edge, np.zeros(rows, np.int64))[chosen] = values
         gaps.update(dict.fromkeys(solution.gaps()))
-    return Executed(blocks=tuple(blocks.tolist()), edges=edges, exact=not gaps, gaps=tuple(gaps))
+    return Executed(
+        blocks=tuple((blocks @ counts.weights).tolist()),
+        edges={edge: int(values @ counts.weights) for edge, values in edges.items()},
+        exact=not gaps,
+        gaps=tuple(gaps),
+        kinds=tuple(_kinds(counts, blocks, edges)),
+    )
+
+
+def _kinds(
+    counts: PtxCounts, blocks: Integers, edges: Mapping[tuple[int, int], Integers]
+) -> Iterator[BlockKind]:
+    """Yield the kinds of blocks, each with all its kinds of warps."""
+    for kind in range(int(counts.kind.max(initial=-1)) + 1):
+        rows = np.flatnonzero((counts.kind == kind) & (counts.weights > 0)).tolist()
+        if rows:
+            yield BlockKind(
+                warps=tuple(
+                    WarpKind(
+                        count=(count := int(counts.weights[row])),
+                        executed=tuple((blocks[:, row] * count).tolist()),
+                        edges={edge: int(values[row]) * count for edge, values in edges.items()},
+                    )
+                    for row in rows
+                )
+            )
 
 
 def _known(counts: PtxCounts, rows: Integers) -> dict[int, Integers]:
@@ -77,7 +105,7 @@ class _Kernel:
         if not lines:
             return None
         last = self.images.ptx.get(code[-1].ptx_line or 0, ())
-        if is_conditional(code[-1]) and any(ins.opcode == "bra" for ins in last):
+        if is_conditional(code[-1]) and any(decides(ins) for ins in last):
             return code[-1].ptx_line
         plain = [i.ptx_line for i in code if i.predicate is None and i.ptx_line in lines] or lines
         sources = [block_of[line] for line in plain if line is not None]

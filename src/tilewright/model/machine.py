@@ -34,6 +34,9 @@ class Machine:
     queue: int
     l1_bytes: int
     l2_bytes_per_cycle: float
+    l2_stores_per_cycle: float
+    sm_bytes_per_cycle: float
+    sm_stores_per_cycle: float
     dram_bytes_per_cycle: float
     launch_s: float
 
@@ -65,6 +68,7 @@ _LATENCY: Mapping[str, float] = {
     "special": 24,
     "bar": 13,
     "fp64": 8,
+    "membar": 493,
 }
 
 # Latency of a hit in the L2 and of a miss, in cycles, by compute capability. sm_90: of the far half
@@ -98,6 +102,10 @@ _QUEUE = 8
 _DRAM_SHARE = 0.9
 # Bytes a cycle that the L2 gives each SM. Measured, sm_90: 30 to 36 by width (stream-ldg*-l2).
 _L2_BYTES_PER_CYCLE = 34.0
+# The same of an SM that is alone, and what the L2 takes of the stores of each SM, if all store, and
+# if one does. Measured, sm_90: notes in docs/model.md.
+_L2_ALONE = 63.0
+_L2_STORES, _STORES_ALONE = 25.6, 33.4
 
 
 def machine(gpu: Gpu) -> Machine:
@@ -120,6 +128,9 @@ def machine(gpu: Gpu) -> Machine:
         queue=_QUEUE,
         l1_bytes=gpu.limits.shared_bytes,
         l2_bytes_per_cycle=_L2_BYTES_PER_CYCLE * gpu.sm_count,
+        l2_stores_per_cycle=_L2_STORES * gpu.sm_count,
+        sm_bytes_per_cycle=_L2_ALONE,
+        sm_stores_per_cycle=_STORES_ALONE,
         dram_bytes_per_cycle=_DRAM_SHARE * gpu.dram_bytes_per_s / gpu.boost_clock_hz,
         launch_s=_LAUNCH_S,
     )

@@ -25,7 +25,8 @@ _PIPES: Mapping[str, str] = {
     "constant": "LDC",
     "special": "S2R S2UR CS2R",
     "barrier": "BAR",
-    "fence": "MEMBAR FENCE ERRBAR CCTL DEPBAR LDGDEPBAR ARRIVES",
+    "membar": "MEMBAR",
+    "fence": "FENCE ERRBAR CCTL DEPBAR LDGDEPBAR ARRIVES",
 }
 _PIPE_OF = {opcode: pipe for pipe, opcodes in _PIPES.items() for opcode in opcodes.split()}
 _TENSOR_MAPS = frozenset({"UTMALDG", "UTMASTG"})  # begin with U, but are not of the uniform pipe
@@ -43,7 +44,8 @@ class Operation:
     Units: `stall` cycles until the warp's next instruction; `write_barrier` and `read_barrier`
     scoreboards, -1 for none; `wait` a bit for each scoreboard; `reads` the registers that it reads
     from each of the two banks; `size` bytes a lane; `share` the part of its executions that access
-    memory at all, `wavefronts` and `lines` of one access that does.
+    memory at all, `wavefronts` and `lines` of one access that does; `blocks` the part of the
+    launch's blocks that execute it at all.
     """
 
     index: int
@@ -58,6 +60,7 @@ class Operation:
     share: float
     wavefronts: float
     lines: float
+    blocks: float = 1.0
 
 
 def pipe_of(instruction: SassInstruction) -> str:

@@ -43,7 +43,7 @@ def typical_path(
         for block in cfg.blocks
     ]
     counts[0] = counts[1] if len(counts) > 1 else 0  # the outside enters the first block
-    edges = _edges(cfg, counts, profile.edges)
+    edges = _one_way(cfg, _edges(cfg, counts, profile.edges), counts)
     leaving = _leaving(cfg, edges, counts, most_trips)
     path: list[int] = []
     credit: dict[tuple[int, int] | int, float] = {}  # of edges, and of the ways out of a loop
@@ -94,6 +94,26 @@ def _choose(
     chosen = max(staying, key=lambda s: credit[here, s])
     credit[here, chosen] -= 1.0
     return chosen
+
+
+def _one_way(
+    cfg: Cfg, edges: Mapping[tuple[int, int], int], counts: Sequence[int]
+) -> dict[tuple[int, int], int]:
+    """Return edges that a warp takes one after the other.
+
+    Where its lanes part they take several at once, so that more come out of a block than came in.
+    The warp's way is then through what some of them do on their own, to where all meet: that has
+    the most ways in, and the one from here is passed over.
+    """
+    found = dict(edges)
+    for number, block in enumerate(cfg.blocks):
+        ways = [s for s in block.successors if found.get((number, s), 0) > 0]
+        over = sum(found[number, s] for s in ways) - counts[number]
+        if len(ways) < 2 or over <= 0 or not number:
+            continue
+        meeting = max(ways, key=lambda s: len(cfg.blocks[s].predecessors))
+        found[number, meeting] = max(found[number, meeting] - over, 0)
+    return found
 
 
 def _leaving(

@@ -14,7 +14,7 @@ from tilewright.counters import Provenance
 from tilewright.launch import Launch
 from tilewright.toolchain.sass import SassInstruction
 
-__all__ = ["AccessCounts", "Counted", "Loop", "Profile", "Space", "Way"]
+__all__ = ["AccessCounts", "BlockKind", "Counted", "Loop", "Profile", "Space", "WarpKind", "Way"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +68,39 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WarpKind:
+    """Warps of a launch that execute about the same, `count` of them.
+
+    `executed` is how often they ran each block of `toolchain.sass_flow.flow`, by its number, and
+    `edges` how often they went from one to the next, as those of a `Profile`.
+    """
+
+    count: int
+    executed: tuple[int, ...]
+    edges: Mapping[tuple[int, int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockKind:
+    """Blocks of a launch whose warps execute about the same: the kinds that their warps are of."""
+
+    warps: tuple[WarpKind, ...]
+
+    @property
+    def count(self) -> int:
+        """How many warps all its blocks have together."""
+        return sum(warp.count for warp in self.warps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """One launch, counted: the whole grid, scaled from the blocks that ran.
 
     `counted` are all machine instructions in the order of their addresses. `provenance` says of
     "executed", "global", "shared" whether those counts are exact or derived, and `gaps` why not.
     `edges` are how often warps went from one block of `toolchain.sass_flow.flow` to the next, as
-    far as that is known: a branch at which lanes part goes both ways.
+    far as that is known: a branch at which lanes part goes both ways. `kinds` are the kinds of
+    blocks that there are; none, if nobody knows.
     """
 
     kernel: str
@@ -89,3 +115,4 @@ class Profile:
     provenance: dict[str, Provenance]
     gaps: tuple[str, ...]
     edges: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    kinds: tuple[BlockKind, ...] = ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.model.machine import Machine
@@ -48,7 +48,7 @@ class Simulated:
 
 @dataclass(slots=True)
 class _Warp:
-    """A warp: where on its path it is, and since when and for what it waits.
+    """A warp: its path, where on it it is, and since when and for what it waits.
 
     `ready` is when the stall count and the scoreboards let the next instruction issue, `reason`
     what it waits for until then. Of its wait since `ready`, `charged` cycles are charged to a
@@ -56,6 +56,8 @@ class _Warp:
     """
 
     block: int
+    path: Sequence[Operation]
+    spans: Mapping[int, Span]
     at: int = 0
     ready: float = 0.0
     reason: str = "wait"
@@ -104,17 +106,18 @@ class _Partition:
 
 
 class Sm:
-    """The simulation of one set of resident blocks, all of whose warps take the same path.
+    """The simulation of one set of resident blocks.
 
-    `sms` are the SMs that share the L2 and the DRAM at the same time; `together` says that
-    these are all blocks of a launch.
+    `ways` are the paths of the warps of each block, or of its first ones: those behind take them
+    again from the start. `sms` are the SMs that share the L2 and the DRAM at the same time;
+    `together` says that these are all blocks of a launch.
     """
 
     def __init__(
         self,
         machine: Machine,
         operations: Sequence[Operation],
-        path: Sequence[int],
+        ways: Sequence[Sequence[int]],
         hits: Hits,
         *,
         blocks: int,
@@ -123,49 +126,63 @@ class Sm:
         together: bool = True,
     ) -> None:
         self._machine, self._operations = machine, operations
-        self._path = [operations[index] for index in path]
         self._units = Units(
             machine, hits, sms=sms, warps_per_block=warps_per_block, together=together
         )
-        self._spans = spans(operations, path, machine)
         count = blocks * warps_per_block
-        self._warps = [_Warp(block=w // warps_per_block) for w in range(count)]
+        self._warps_per_block = warps_per_block
+        self._warps = [
+            _Warp(block=w // warps_per_block, path=path, spans=found)
+            for w, (path, found) in enumerate(self._walks(ways, count))
+        ]
         self._partitions = [
             _Partition(warps=list(range(first, count, PARTITIONS))) for first in range(PARTITIONS)
         ]
         # Barriers: who waits in each block, and when the unit is free.
-        self._warps_per_block = warps_per_block
         self._waiting: list[list[int]] = [[] for _ in range(blocks)]
         self._barrier = 0.0
         # When each partition looks for a warp again, and which ones a barrier's release wakes.
         self._next = [0.0 if each.warps else _NEVER for each in self._partitions]
         self._woken: set[int] = set()
         self._wake_at = 0.0
-        self._furthest = 0  # how far along the path a warp has come
+        self._furthest = 0  # how far along its path a warp has come
         self._stalls: dict[str, float] = {}
         self._end = 0.0
         self._issued = 0
 
-    def on(self, path: Sequence[int]) -> Sm:
-        """Return a copy that goes on along another path, equal to this one's as far as it has read.
+    def _walks(
+        self, ways: Sequence[Sequence[int]], count: int
+    ) -> Iterator[tuple[Sequence[Operation], Mapping[int, Span]]]:
+        """Yield the path of each of `count` warps, with its spans."""
+        walks = {}
+        for way in {id(way): way for way in ways}.values():
+            code = [self._operations[index] for index in way]
+            walks[id(way)] = code, spans(self._operations, way, self._machine)
+        for number in range(count):
+            yield walks[id(ways[number % self._warps_per_block % len(ways)])]
 
-        It has read the path up to `LOOKAHEAD` instructions beyond where the first warp is.
+    def on(self, ways: Sequence[Sequence[int]]) -> Sm:
+        """Return a copy that goes on along other paths, equal to these as far as it has read.
+
+        It has read them up to `LOOKAHEAD` instructions beyond where the first warp is.
         """
-        kept = (self._machine, self._operations, self._path, self._spans, self._units.hits)
+        kept = [self._machine, self._operations, self._units.hits]
+        kept += [each for warp in self._warps for each in (warp.path, warp.spans)]
         other = copy.deepcopy(self, {id(each): each for each in kept})
-        other._path = [self._operations[index] for index in path]
-        other._spans = spans(self._operations, path, self._machine)
+        walks = self._walks(ways, len(other._warps))
+        for warp, (path, found) in zip(other._warps, walks, strict=True):
+            warp.path, warp.spans = path, found
         return other
 
     def run(self) -> Simulated:
         """Run until every warp has come to the end of its path."""
-        self.run_to(len(self._path) + 1)
+        self.run_to(max((len(warp.path) for warp in self._warps), default=0) + 1)
         return Simulated(
             cycles=self._end, issued=self._issued, stalls=self._stalls, busy=self._units.busy
         )
 
     def run_to(self, place: int) -> None:
-        """Run until a warp has come so far along the path, or all are at its end."""
+        """Run until a warp has come so far along its path, or all are at the end."""
         upcoming = self._next
         while self._furthest < place and (now := min(upcoming)) < _NEVER:
             number = upcoming.index(now)
@@ -180,10 +197,12 @@ class Sm:
             return partition.until
         soonest = _NEVER
         full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
-        warps, path = self._warps, self._path
+        warps = self._warps
         turn: Sequence[int] = partition.warps
-        if now == partition.until and partition.last >= 0 and not path[warps[turn[-1]].at].wait:
-            turn = (turn[-1], *turn[:-1])
+        if now == partition.until and partition.last >= 0:
+            last = warps[turn[-1]]
+            if not last.path[last.at].wait:
+                turn = (turn[-1], *turn[:-1])
         for number in turn:
             warp = warps[number]
             ready = warp.ready
@@ -191,7 +210,7 @@ class Sm:
                 if ready < soonest:
                     soonest = ready
                 continue
-            op = path[warp.at]
+            op = warp.path[warp.at]
             until, why = full.get(op.pipe) or self._taken_until(now, partition, op.pipe)
             if until > now:
                 full[op.pipe] = (until, why)
@@ -206,7 +225,7 @@ class Sm:
                 after = math.ceil(behind)
                 self._hold_dispatch(partition, now, after, after - now)
                 return after
-            span = self._spans.get(warp.at)
+            span = warp.spans.get(warp.at)
             if span is not None:
                 return self._issue_span(now, partition, number, span)
             self._issue(now, partition, number)
@@ -248,7 +267,7 @@ class Sm:
 
     def _issue(self, now: float, partition: _Partition, number: int) -> None:
         warp = self._warps[number]
-        op = self._path[warp.at]
+        op = warp.path[warp.at]
         self._charge(warp, now)
         self._issued += 1
         partition.issued(number)
@@ -266,7 +285,9 @@ class Sm:
             if board >= 0 and until >= warp.boards[board]:
                 warp.boards[board], warp.owners[board] = until, kind
         self._advance(warp, now, 1, op.stall)
-        if warp.at == len(self._path):
+        if op.pipe == "membar":
+            warp.ready, warp.reason = result, "membar"
+        if warp.at == len(warp.path):
             partition.ended(number)
         elif op.pipe == "barrier":
             self._come_to_barrier(now, number)
@@ -286,7 +307,7 @@ class Sm:
         warp.ready, warp.reason = issued_at + stall, "wait"
 
     def _wait_for_boards(self, warp: _Warp) -> None:
-        wait = self._path[warp.at].wait
+        wait = warp.path[warp.at].wait
         board = 0
         while wait:
             if wait & 1 and warp.boards[board] > warp.ready:

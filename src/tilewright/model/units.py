@@ -68,7 +68,10 @@ class Units:
         self._servers = [0.0] * _SERVERS
         self._held: list[float] = []  # the latest times at which it serves, in their order
         self._l2 = self._dram = 0.0
-        self._l2_rate = machine.l2_bytes_per_cycle / sms
+        self._rates = {
+            "loads": (machine.l2_bytes_per_cycle / sms, machine.sm_bytes_per_cycle),
+            "stores": (machine.l2_stores_per_cycle / sms, machine.sm_stores_per_cycle),
+        }
         self._dram_rate = machine.dram_bytes_per_cycle / sms
         self._together, self._warps_per_block = together, warps_per_block
         self._turns: dict[tuple[int, int], tuple[int, bool]] = {}
@@ -95,6 +98,9 @@ class Units:
             return start - _TO_UNIT + latency["shfl"], start + _TO_READ
         if op.pipe == "global":
             return self._global(now, op, queue, block, way)
+        if op.pipe == "membar":  # what went before is seen by all once the L2 has said so
+            done = max(now, self._l2) + latency["membar"]
+            return done, done
         if op.pipe in _LATENCY_OF:
             return now + latency[_LATENCY_OF[op.pipe]], now + _TO_READ
         return now + op.stall, now + 2
@@ -104,28 +110,38 @@ class Units:
     ) -> tuple[float, float]:
         machine, latency = self._machine, self._machine.latency
         passes = max(op.wavefronts, op.size / 4, op.lines / machine.l1_tags)
-        start = self._through_lsu(now, max(passes, self._lanes), queue, way, op)
+        hit = self.hits.of(op.index)
+        # A store is at the unit until its sectors have gone to the L2.
+        size = SECTOR_BYTES * hit.sectors
+        taken = 0.0 if op.load else size / self._rate("stores", op)
+        cost = max(passes, self._lanes, taken)
+        start = self._through_lsu(now, cost, queue, way, op)
         late = latency["l1"] + _PASS * (passes - 1)
         result = start - _TO_UNIT + late
-        hit = self.hits.of(op.index)
         if not self._due("missing", op.index, hit.missing) and op.load:
             # `pending` is a share of all requests, and these are the ones that hit.
             if hit.pending and self._due("pending", op.index, hit.pending / (1 - hit.missing)):
                 result = max(result, self._fetched.get(op.index, 0.0))
             return result, start + _TO_READ
-        size = SECTOR_BYTES * hit.sectors
-        self._l2 = max(self._l2, start) + size / self._l2_rate
-        self._work("l2", size / self._l2_rate)
+        spent = size / self._rate("loads", op)
+        self._l2 = max(self._l2, start) + spent
+        self._work("l2", spent)
         result = max(result, self._l2 + latency["l2"])
         if hit.dram > 0:
-            self._dram = max(self._dram, start) + size * hit.dram / self._dram_rate
-            self._work("dram", size * hit.dram / self._dram_rate)
+            spent = size * hit.dram * op.blocks / self._dram_rate
+            self._dram = max(self._dram, start) + spent
+            self._work("dram", spent)
             if self._together or self._leads(block, op.index, hit.dram):
                 result = max(result, self._dram + latency["dram"])
         if not op.load:
             return start + _TO_READ, start + _TO_READ
         self._fetched[op.index] = result
         return result, start + _TO_READ
+
+    def _rate(self, way: str, op: Operation) -> float:
+        """Return the bytes a cycle between this SM and the L2, of which others' share is used."""
+        among_all, alone = self._rates[way]
+        return min(among_all / op.blocks, alone)
 
     def _leads(self, block: int, index: int, share: float) -> bool:
         """Whether a block is the first to reach what its warps ask for with this instruction.

@@ -117,7 +117,7 @@ class _Kernel:
     tile: Tile
     artifact: Artifact
     profile: Profile
-    traced: Neighbours
+    traced: Sequence[Neighbours]
     gpu: Gpu
     fits: Occupancy
 
@@ -138,7 +138,7 @@ class _Kernel:
             tile=tile,
             artifact=artifact,
             profile=profile,
-            traced=trace_neighbours(artifact, profile.launch, args),
+            traced=trace_neighbours(artifact, profile.launch, args, profile),
             gpu=gpu,
             fits=fits,
         )

@@ -41,8 +41,8 @@ class SassFlow:
     def equivalent(self) -> tuple[int, ...]:
         """For every block, the first block that every warp runs as often; itself if none other.
 
-        Two blocks are control-equivalent if one dominates the other, which postdominates it, and
-        they are in the same loops.
+        Two blocks are control-equivalent if one dominates the other, which postdominates it, they
+        are in the same loops, and no turn of those comes to the first without the second.
         """
         dominators, after = self.cfg.dominators(), self.cfg.postdominators()
         loops = [
@@ -53,11 +53,24 @@ class SassFlow:
         for index in self.cfg.order:
             above = dominators[index]
             while above is not None and index:
-                if loops[above] == loops[index] and _reaches(after, above, index):
+                alike = loops[above] == loops[index] and _reaches(after, above, index)
+                if alike and not (loops[index] and self._returns(above, index)):
                     result[index] = result[above]
                     break
                 above = dominators[above] if above else None
         return tuple(result)
+
+    def _returns(self, number: int, without: int) -> bool:
+        """Whether a way leads from a block back to it that does not pass another."""
+        todo, seen = list(self.cfg.blocks[number].successors), {without}
+        while todo:
+            block = todo.pop()
+            if block == number:
+                return True
+            if block not in seen:
+                seen.add(block)
+                todo += self.cfg.blocks[block].successors
+        return False
 
 
 def is_conditional(instruction: SassInstruction) -> bool:
