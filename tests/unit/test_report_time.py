@@ -26,6 +26,12 @@ def test_the_sentence_says_how_long_how_fast_and_why() -> None:
     assert time_sentence(replace(ESTIMATE, seconds=3.25e-6, stalls={}), 0) == "about 3.25 us"
 
 
+def test_what_is_waited_for_nearly_as_long_is_named() -> None:
+    stalls = {"long_scoreboard": 1.0, "dispatch_stall": 0.85, "barrier": 0.79, "not_selected": 3.0}
+    sentence = time_sentence(replace(ESTIMATE, stalls=stalls), 0)
+    assert sentence.endswith("data from global memory), nearly as long for dispatch_stall")
+
+
 def test_the_table_has_the_busiest_units_and_the_longest_waits() -> None:
     table = time_table(ESTIMATE)
     assert table.rows == (

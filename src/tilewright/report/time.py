@@ -6,6 +6,8 @@ from tilewright.model.estimate import Estimate
 from tilewright.report.ladder import Justify, Table
 
 _MOST = 5
+# Of the longest wait: what waits as long may be the profiler's first, which the model cannot tell.
+_NEARLY = 0.8
 # Reasons that are no wait: the warp was ready, or issued.
 NO_WAIT = frozenset({"selected", "not_selected"})
 # Source: Nsight Compute, Kernel Profiling Guide, "Warp Stall Reasons".
@@ -37,10 +39,13 @@ def time_sentence(estimate: Estimate, ffma: int) -> str:
     waits = {reason: n for reason, n in estimate.stalls.items() if reason not in NO_WAIT}
     why = ""
     if waits:
-        first = max(waits, key=lambda reason: waits[reason])
+        first, *others = sorted(waits, key=lambda reason: -waits[reason])
         share = waits[first] / sum(estimate.stalls.values())
         meaning = f", {MEANING[first]}" if first in MEANING else ""
         why = f"; warps wait most for {first} ({share:.0%} of their time{meaning})"
+        near = [reason for reason in others if waits[reason] > _NEARLY * waits[first]]
+        if near:
+            why += f", nearly as long for {' and '.join(near)}"
     return f"about {_duration(estimate.seconds)}{rate}{why}"
 
 
