@@ -82,7 +82,7 @@ def test_an_unseen_shape_is_chosen_for_in_a_tenth_of_a_millisecond(m: int | None
         began = time.perf_counter()
         choose(operation, H200)
         times.append(time.perf_counter() - began)
-    # 75 us on a core of 2.5 GHz; here other tests may share the core.
+    # 70 us on a core of 2.5 GHz; here other tests may share the core.
     assert statistics.quantiles(times, n=10)[0] < 100e-6
     again = []
     for operation in unseen:

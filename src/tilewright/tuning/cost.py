@@ -41,6 +41,9 @@ from tilewright.tuning.features import SHAPE, Column, Features
 FILE = Path(__file__).with_name("cost.json")
 SCHEMA = 3
 
+# Of choices and sizes: half as many bytes are read, and six digits are more than the model has.
+_SHORT = np.float32
+
 # Of the L2, to each SM. Source: benchmarks/h200_calibration.py, stream-ldg*-l2: 30 to 36 by width.
 _L2_BYTES_PER_CYCLE = 34.0
 
@@ -55,7 +58,7 @@ def _exchanges(most: int) -> Column:
     return np.stack([waits, read])
 
 
-_EXCHANGES = _exchanges(4096)
+_EXCHANGES = _exchanges(4096).astype(_SHORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,14 +304,15 @@ def with_free_splits(table: Table) -> Table:
         for waves in (0, *(() if v.workers else gemm_kernel(v.kernel).waves(v.tile)))
     ]
     rows = np.array([i for i, _ in slots])
-    filled = np.array([float(waves * table.sm_count) for _, waves in slots])
+    filled = np.array([waves * table.sm_count for _, waves in slots])
+    columns = {name: getattr(table, name)[rows].astype(_SHORT) for name in _PER_ROW}
     return replace(
         table,
         variants=tuple(table.variants[i] for i in rows),
         splits=None,
-        slots=filled,
-        least_splits=np.where(filled > 0, 2.0, 1.0),
-        **{name: getattr(table, name)[rows] for name in _PER_ROW},
+        slots=filled.astype(_SHORT),
+        least_splits=np.where(filled > 0, 2, 1).astype(_SHORT),
+        **(columns | {"shares": table.shares[rows]}),
     )
 
 
@@ -336,7 +340,7 @@ def sizes(operation: Operation) -> Sizes:
     floats = float(o.batch * o.k)
     own = (o.m, o.n, o.k or 1, o.batch)
     found = (*own, floats * o.n, floats * o.m, _compulsory_bytes(o))
-    return Sizes(*(np.array(each, float) for each in (*found, own)))
+    return Sizes(*(np.array(each, _SHORT) for each in (*found, own)))
 
 
 def parts(table: Table, of: Sizes) -> Parts:

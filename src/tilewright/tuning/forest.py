@@ -57,9 +57,9 @@ class Forest:
         return cls(
             gpu=gpu,
             asked=np.array([at[name] for tree in ask for name, _ in tree], np.intp),
-            above=np.array([threshold for tree in ask for _, threshold in tree], float),
+            above=np.array([above for tree in ask for _, above in tree], np.float32),
             first=2**LEVELS * np.arange(len(trees)),
-            leaves=np.concatenate([np.empty(0), *leaves]),
+            leaves=np.concatenate([np.empty(0), *leaves]).astype(np.float32),
         )
 
     def corrections(self, inputs: Column) -> Column:

@@ -60,7 +60,7 @@ def described(table: Table, of: Sizes, found: Parts, rows: npt.NDArray[np.intp])
     Beside the tile's traits: output tiles, parts of k and their steps, waves; what the last wave
     leaves idle, and edges of rows and columns, as factors; and the product's sizes.
     """
-    inputs = np.empty((len(rows), len(INPUTS)))
+    inputs = np.empty((len(rows), len(INPUTS)), np.float32)
     inputs[:, :_MADE] = table.traits.take(rows, axis=0)
     made = np.array([found.tiles, found.each, found.splits, found.waves])
     inputs[:, _MADE:_TAIL] = made.take(rows, axis=1).T
