@@ -88,11 +88,13 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
     others = [v for v in rows if v != choice.variant][:_OTHERS_SHOWN]
     for variant in [v for v in (choice.variant, *others) if v in rows]:
         i, seconds = rows[variant]
+        total = found.total[i]
+        by = "" if seconds == total else f", corrected by {seconds / total:.3g}"
         lines.append(
-            f"{'this' if variant == choice.variant else 'next'}: predicted {1e6 * seconds:.4g} µs; "
-            f"modelled {1e6 * found.total[i]:.4g}: SMs {1e6 * found.busy[i]:.4g}, L2 "
-            f"{1e6 * found.l2[i]:.4g} and DRAM {1e6 * found.dram[i]:.4g}, adding parts of k "
-            f"{1e6 * found.adding[i]:.4g}, launch {1e6 * found.launch[i]:.4g}: {variant}"
+            f"{'this' if variant == choice.variant else 'next'}: predicted {1e6 * seconds:.4g} µs: "
+            f"modelled {1e6 * total:.4g} (root of squares of SMs {1e6 * found.busy[i]:.4g}, L2 "
+            f"{1e6 * found.l2[i]:.4g} and DRAM {1e6 * found.dram[i]:.4g}; adding parts of k "
+            f"{1e6 * found.adding[i]:.4g}; launch {1e6 * found.launch[i]:.4g}){by}: {variant}"
         )
     return tuple(lines)
 
@@ -116,7 +118,7 @@ def modelled(operation: Operation, gpu: Gpu) -> Choice:
     for row, seconds in _ranked(columns, of, found, gpu):
         variant = _at(columns, found, row)
         if legal(operation, variant):
-            reason = f"predicted {1e6 * seconds:.4g} µs, nothing was measured"
+            reason = f"predicted {1e6 * seconds:.4g} µs; no search of this product is known"
             return Choice(variant=variant, source="model", seconds=seconds, reason=reason)
     raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
 

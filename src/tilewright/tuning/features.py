@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from tilewright.kernels.gemm.registry import GEMM_KERNELS, gemm_kernel
 from tilewright.kernels.tiles import FLOAT_BYTES, WARP_THREADS, Tile
 from tilewright.tuning.steps import staged, streamed
 
-Column: TypeAlias = npt.NDArray[np.float64]
+Column: TypeAlias = npt.NDArray[np.floating[Any]]
 
 # In what tiles differ beside the work of a step, in doublings from a tile in the middle of them.
 SHAPE = ("outputs", "tall", "occupied", "threads", "step", "stages", "aspect")

@@ -22,7 +22,7 @@ FILE = Path(__file__).with_name("forest.json")
 SCHEMA = 1
 LEVELS = 8  # of a tree at most: the bits of a byte
 
-Column = npt.NDArray[np.float64]
+Column = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,7 +81,7 @@ def times(table: Table, of: Sizes, forest: Forest | None) -> Column:
     found = parts(table, of)
     rows, seconds = shortlist(table, of, found, forest)
     worst = (seconds / found.total[rows]).max(initial=1.0)
-    corrected = worst * found.total
+    corrected: Column = worst * found.total
     corrected[rows] = seconds
     return corrected
 
