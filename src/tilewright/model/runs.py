@@ -18,8 +18,8 @@ from tilewright.toolchain.sass_flow import SassFlow
 
 # A long loop is simulated for a few trips, then for more: the difference is what trips cost. They
 # are as many as give about so many instructions of all warps together.
-_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 10_000, 30_000
-_LEAST_TRIPS, _MOST_TRIPS = 2, 24
+_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 20_000, 90_000
+_LEAST_TRIPS, _MOST_TRIPS = 2, 48
 _MOST_PATH = 60_000  # instructions of one warp
 _MOST_TRIP = _MOST_PATH // 4  # of a loop that is cut
 
