@@ -1,10 +1,9 @@
 """One SM, cycle by cycle: the warps that are resident issue their instructions, and wait.
 
 Each of the four partitions issues at most one instruction a cycle: of the warp that issued in the
-cycle before, if its next instruction names no scoreboard to wait for, else of the one that issued
-longest ago. A warp cannot before the stall count of its last instruction has passed, the
-scoreboards that its next one names are clear, and that one's pipe, its queue and the register banks
-are free.
+cycle before, if it can go on, else of the one that issued longest ago. A warp cannot before the
+stall count of its last instruction has passed, the scoreboards that its next one names are clear,
+and that one's pipe, its queue and the register banks are free.
 
 Every cycle that a warp waits is charged to one reason, by the names that the profiler has for them.
 """
@@ -182,7 +181,7 @@ class Sm:
         full: dict[str, tuple[float, str]] = {}  # the pipes that take nothing now
         warps, path = self._warps, self._path
         turn: Sequence[int] = partition.warps
-        if now == partition.until and partition.last >= 0 and not path[warps[turn[-1]].at].wait:
+        if now == partition.until and partition.last >= 0:
             turn = (turn[-1], *turn[:-1])
         for number in turn:
             warp = warps[number]
