@@ -62,9 +62,7 @@ def test_the_registers_that_an_instruction_reads(text: str, registers: list[list
         ([], (0, 0)),
     ],
 )
-def test_each_bank_gives_a_register_once(
-    sources: list[list[int]], reads: tuple[int, int]
-) -> None:
+def test_each_bank_gives_a_register_once(sources: list[list[int]], reads: tuple[int, int]) -> None:
     assert OperandCache().reads(sources, 0) == reads
 
 

@@ -109,16 +109,16 @@ def test_a_wait_for_registers_is_a_dispatch_stall() -> None:
     assert found.stalls["dispatch_stall"] == pytest.approx(2 * N, abs=3)
 
 
-@pytest.mark.parametrize(("plain", "more"), [(True, 1), (False, 2)])
-def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool, more: int) -> None:
-    """Two warps a partition: while one works the other waits with it.
+@pytest.mark.parametrize("plain", [True, False])
+def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool) -> None:
+    """Two warps a partition: while one works the other waits with it, and does not get the turn.
 
-    A run of plain instructions goes on until it is over; others lose their turn to the other warp.
+    Read on an H200: no `not_selected` behind FFMAs whose registers share a bank.
     """
     program = [operation(reads=(3, 0), write_barrier=-1 if plain else 3)] * N
     found = simulate([*program, END], warps=2 * PARTITIONS)
-    expected = PARTITIONS * (2 + more) * 2 * N
-    assert found.stalls["dispatch_stall"] == pytest.approx(expected, rel=0.06)
+    assert found.stalls["dispatch_stall"] == pytest.approx(PARTITIONS * 3 * 2 * N, rel=0.06)
+    assert "not_selected" not in found.stalls
 
 
 def test_a_scoreboard_holds_what_waits_for_it() -> None:
@@ -214,7 +214,7 @@ def test_a_long_access_does_not_hold_up_the_other_server() -> None:
 def test_the_warp_that_issued_longest_ago_is_next() -> None:
     partition = _Partition(warps=[0, 4, 8, 12])
     for number in (4, 4, 12, 4):
-        partition.issued(number)
+        partition.picked(number)
     assert partition.warps == [0, 8, 12, 4]
     partition.ended(4)
     assert partition.warps == [0, 8, 12]

@@ -70,9 +70,9 @@ class _Warp:
 class _Partition:
     """A partition: its warps, and until when its pipes, banks and queues are taken.
 
-    `warps` are in the order of their last issue, that of `last` at the end. `near` and `far` hold
-    when the queued instructions of shared and of global memory leave; `until` is when it can issue
-    next.
+    `warps` are in the order in which they were picked last, `last` at the end. `near` and `far`
+    hold when the queued instructions of shared and of global memory leave; `until` is when it can
+    issue next.
     """
 
     warps: list[int]
@@ -83,7 +83,7 @@ class _Partition:
     near: Queue = field(default_factory=Queue)
     far: Queue = field(default_factory=Queue)
 
-    def issued(self, number: int) -> None:
+    def picked(self, number: int) -> None:
         """Put a warp at the end of the turn."""
         if number != self.last:
             self.last = number
@@ -91,7 +91,7 @@ class _Partition:
             self.warps.append(number)
 
     def ended(self, number: int) -> None:
-        """Take out the warp that issued last."""
+        """Take out the warp that was picked last."""
         self.warps.remove(number)
         self.last = -1
 
@@ -201,9 +201,11 @@ class Sm:
                 continue
             behind = partition.operands_at(op)
             if behind > now:
-                # It was picked, and holds the partition up until its operands are read.
+                # It is picked, and holds the partition up until its operands are read.
                 after = math.ceil(behind)
                 self._hold_dispatch(partition, now, after, after - now)
+                partition.picked(number)
+                partition.until = after
                 return after
             span = self._spans.get(warp.at)
             if span is not None:
@@ -235,7 +237,7 @@ class Sm:
         end = now + cycles
         if cycles > span.length:
             self._hold_dispatch(partition, now, end, cycles - span.length)
-        partition.issued(number)
+        partition.picked(number)
         partition.until = end
         partition.banks[:] = [end + first, end + second]
         for pipe, worked in span.pipes.items():
@@ -250,7 +252,7 @@ class Sm:
         op = self._path[warp.at]
         self._charge(warp, now)
         self._issued += 1
-        partition.issued(number)
+        partition.picked(number)
         partition.until = now + 1
         interval = self._machine.interval.get(op.pipe, 1)
         self._occupy(partition, op.pipe, now + interval, interval)
