@@ -110,16 +110,16 @@ def test_a_wait_for_registers_is_a_dispatch_stall() -> None:
     assert found.stalls["dispatch_stall"] == pytest.approx(2 * N, abs=3)
 
 
-@pytest.mark.parametrize(("plain", "more"), [(True, 1), (False, 2)])
-def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool, more: int) -> None:
-    """Two warps a partition: while one works the other waits with it.
+@pytest.mark.parametrize("plain", [True, False])
+def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool) -> None:
+    """Two warps a partition: while one works the other waits with it, and does not get the turn.
 
-    A run of plain instructions goes on until it is over; others lose their turn to the other warp.
+    Read on an H200: no `not_selected` behind FFMAs whose registers share a bank.
     """
     program = [operation(reads=(3, 0), write_barrier=-1 if plain else 3)] * N
     found = simulate([*program, END], warps=2 * PARTITIONS)
-    expected = PARTITIONS * (2 + more) * 2 * N
-    assert found.stalls["dispatch_stall"] == pytest.approx(expected, rel=0.06)
+    assert found.stalls["dispatch_stall"] == pytest.approx(PARTITIONS * 3 * 2 * N, rel=0.06)
+    assert "not_selected" not in found.stalls
 
 
 def test_a_scoreboard_holds_what_waits_for_it() -> None:
@@ -215,21 +215,21 @@ def test_a_long_access_does_not_hold_up_the_other_server() -> None:
 def test_the_warp_that_issued_longest_ago_is_next() -> None:
     partition = _Partition(warps=[0, 4, 8, 12])
     for number in (4, 4, 12, 4):
-        partition.issued(number)
+        partition.picked(number)
     assert partition.warps == [0, 8, 12, 4]
     partition.ended(4)
     assert partition.warps == [0, 8, 12]
 
 
-def test_an_instruction_that_names_a_scoreboard_loses_the_turn() -> None:
-    """Two warps of a partition: runs of ten go on alone, and change where a board is named."""
-    plain = [operation(stall=1)] * 10
-    named = [operation(stall=1, wait=1), *plain[1:]]
-    two = {"warps": 2 * PARTITIONS}
-    alone, turns = simulate(plain * 20 + [END], **two), simulate(named * 20 + [END], **two)
-    assert alone.cycles == pytest.approx(turns.cycles, abs=5)
-    assert "not_selected" not in alone.stalls  # which counts from a warp's first instruction on
-    assert turns.stalls["not_selected"] == pytest.approx(PARTITIONS * 2 * 19 * 10, rel=0.05)
+def test_a_scoreboard_that_is_clear_leaves_a_warp_its_turn() -> None:
+    """Four warps of a partition, runs of 16 behind a clear scoreboard each: one after the other.
+
+    Read on an H200: the runs of a warp start 17 cycles apart, with a reading of the clock in each.
+    """
+    run = [operation(stall=1, wait=1), *[operation(stall=1)] * 16]
+    found = simulate(run * 20 + [END], warps=4 * PARTITIONS)
+    assert found.cycles == pytest.approx(4 * 20 * 17, abs=10)
+    assert "not_selected" not in found.stalls  # which counts from a warp's first instruction on
 
 
 def test_a_partition_that_is_woken_issues_once_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,9 @@ def test_one_that_comes_while_another_fetches_waits_for_the_rest() -> None:
 
     def waited(dram: float) -> float:
         hits = Hits(by_index={0: Hit(missing=1.0, pending=0.0, sectors=1.0, dram=dram)})
-        sm = Sm(H200, code, [[0, 1] * 300], hits, blocks=1, warps_per_block=1, together=False)
+        sm = Sm(
+            H200, code, [[0, 1] * 300], hits, blocks=1, warps_per_block=1, together=False, sms=1
+        )
         return sm.run().stalls["long_scoreboard"] / 300
 
     assert waited(1e-6) - waited(0.0) == pytest.approx(0.65 * 407 / 2, rel=0.2)
