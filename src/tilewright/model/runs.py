@@ -17,11 +17,12 @@ from tilewright.model.traffic import Hits
 from tilewright.toolchain.sass_flow import SassFlow
 
 # A long loop is simulated for a few trips, then for more: the difference is what trips cost. They
-# are as many as give about so many instructions of all warps together.
-_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 20_000, 90_000
-_LEAST_TRIPS, _MOST_TRIPS = 2, 48
-_MOST_PATH = 60_000  # instructions of one warp
-_MOST_TRIP = _MOST_PATH // 4  # of a loop that is cut
+# are as many as give about so many instructions of all warps together, or so many trips: by twice
+# as many of either no rung's time changes by more than 1 %, nor a stall by 0.05 of a warp.
+_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 20_000, 400_000
+_LEAST_TRIPS, _MOST_TRIPS = 2, 1024
+_MOST_PATH = 600_000  # instructions of one warp
+_MOST_TRIP = 15_000  # instructions of a trip of a loop that is cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +74,10 @@ class Runs:
         trips, more = {}, {}
         least = _LEAST_TRIPS if effort >= 1 else 1
         for header, loop in self._long.items():
-            of_all = loop.instructions * self._warps * blocks
-            first = _trips(effort * _FIRST_INSTRUCTIONS, of_all, least)
-            wanted = _trips(effort * _MORE_INSTRUCTIONS, of_all, least)
+            first, wanted = (
+                max(least, round(effort * _trips(loop, instructions) / (self._warps * blocks)))
+                for instructions in (_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS)
+            )
             trips[header] = min(first, int(loop.trips))
             more[header] = min(wanted, int(loop.trips) - trips[header])
         try:
@@ -148,11 +150,6 @@ class _Cuts:
     times: Mapping[int, float]
 
 
-def _trips(instructions: float, of_one: float, least: int) -> int:
-    """Return how many trips of so many instructions each make up so many in all."""
-    return max(least, min(_MOST_TRIPS, round(instructions / max(of_one, 1))))
-
-
 @dataclass(frozen=True, slots=True)
 class _LongLoop:
     """A loop: mean trips, entries and instructions a trip of a warp."""
@@ -160,6 +157,11 @@ class _LongLoop:
     trips: float
     entries: float
     instructions: float
+
+
+def _trips(loop: _LongLoop, instructions: float) -> float:
+    """Return how many trips of all warps make up so many instructions, if not too many."""
+    return min(instructions / max(loop.instructions, 1), _MOST_TRIPS)
 
 
 def _long_loops(profile: Profile, flow: SassFlow) -> dict[int, _LongLoop]:
