@@ -89,14 +89,12 @@ def test_the_first_stalls_are_the_profilers() -> None:
 
 
 def test_the_first_stalls_at_all_other_sizes_that_the_profiler_read() -> None:
-    """Of 10_persistent at 512 three are within 0.15 of each other, and the second is the first."""
+    """All but those of 05 and 06 at 4092; 10_persistent's at 512 is first by 0.002 of a warp."""
     others = RECORD["other_first_stalls"]
     read = {f"{name}/{size}" for name, size in model_errors.measured_stalls() if size != 4096}
     assert others.keys() == read
     wrong = {name for name, each in others.items() if each["measured"] != each["modelled"]}
-    assert {name for name in wrong if not name.startswith("10_persistent")} == {
-        f"{name}/4092" for name in ("05_register_2d", "06_vectorized", "07_autotuned")
-    }
+    assert wrong == {"05_register_2d/4092", "06_vectorized/4092"}
 
 
 @pytest.mark.parametrize("size", [256, 512, 1000])
