@@ -89,7 +89,7 @@ def test_a_long_loop_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(runs, "typical_path", spied)
     modelled(1, trips=5000)
-    assert lengths == [2 + 3 * 24, 2 + 3 * 48]  # 24 trips at most, and as many more
+    assert lengths == [2 + 3 * 1024, 2 + 3 * 2048]  # 1024 trips at most, and as many more
 
 
 def test_all_stalls_are_by_issued_instruction() -> None:

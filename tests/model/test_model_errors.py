@@ -72,14 +72,14 @@ def test_every_kernel_that_was_measured_is_judged() -> None:
 
 
 def test_the_first_stalls_are_the_profilers() -> None:
-    """At 4096 of 01 to 04 and 07; of 08 it is the second, of 05 and 06 one of three."""
+    """At 4096 of 01 to 04, 07 and 08; of 05 and 06 it is one of three."""
     first = RECORD["first_stalls"]
     places = {
         name: [*stalls["modelled_stalls"], stalls["measured"]].index(stalls["measured"])
         for name, stalls in first.items()
     }
     right = [name[:2] for name, place in places.items() if place == 0]
-    assert right == ["01", "02", "03", "04", "07"]
+    assert right == ["01", "02", "03", "04", "07", "08"]
     assert max(places.values()) <= 2
     for stalls in first.values():
         assert next(iter(stalls["modelled_stalls"])) == stalls["modelled"]
@@ -89,15 +89,12 @@ def test_the_first_stalls_are_the_profilers() -> None:
 
 
 def test_the_first_stalls_at_all_other_sizes_that_the_profiler_read() -> None:
-    """Of 10_persistent at 512 three are within 0.15 of each other, and the second is the first."""
+    """All but those of 05 and 06 at 4092; 10_persistent's at 512 is first by 0.002 of a warp."""
     others = RECORD["other_first_stalls"]
     read = {f"{name}/{size}" for name, size in model_errors.measured_stalls() if size != 4096}
     assert others.keys() == read
     wrong = {name for name, each in others.items() if each["measured"] != each["modelled"]}
-    assert wrong == {"10_persistent/512"} | {
-        f"{name}/4092"
-        for name in ("02_coalesced", "05_register_2d", "06_vectorized", "08_warptiled")
-    }
+    assert wrong == {"05_register_2d/4092", "06_vectorized/4092"}
 
 
 @pytest.mark.parametrize("size", [256, 512, 1000])

@@ -3,7 +3,7 @@
 import pytest
 from small_programs import function, profile
 
-from tilewright.model.operations import bank_reads, operations, pipe_of, source_registers
+from tilewright.model.operations import OperandCache, operations, pipe_of, source_registers
 from tilewright.model.profile import AccessCounts
 from tilewright.toolchain.control import Control
 
@@ -53,12 +53,36 @@ def test_the_registers_that_an_instruction_reads(text: str, registers: list[list
     assert source_registers(function(text).instructions[0]) == registers
 
 
-def test_each_bank_gives_the_registers_that_are_not_kept() -> None:
-    assert bank_reads([[4], [5], [8]], []) == (2, 1)
-    assert bank_reads([[4], [4], [4]], []) == (1, 0)  # one register is read once
-    assert bank_reads([[4], [5], [8]], [[4], [], []]) == (1, 1)
-    assert bank_reads([[4], [5], [8]], [[5], [4], []]) == (2, 1)  # kept, but of other slots
-    assert bank_reads([[2, 3], [8, 9, 10, 11]], []) == (3, 3)
+@pytest.mark.parametrize(
+    ("sources", "reads"),
+    [
+        ([[4], [5], [8]], (2, 1)),
+        ([[4], [4], [4]], (1, 0)),  # one register is read once
+        ([[2, 3], [8, 9, 10, 11]], (3, 3)),
+        ([], (0, 0)),
+    ],
+)
+def test_each_bank_gives_a_register_once(sources: list[list[int]], reads: tuple[int, int]) -> None:
+    assert OperandCache().reads(sources, 0) == reads
+
+
+# The four examples of arXiv 2503.20481, listing 4: whether R2 is read again by the second and by
+# the third instruction.
+@pytest.mark.parametrize(
+    ("second", "reuse", "again"),
+    [
+        ([[2], [7], [8]], 0, [(1, 1), (2, 1)]),  # found there once
+        ([[2], [7], [8]], 1, [(1, 1), (1, 1)]),  # and kept again
+        ([[7], [2], [8]], 0, [(2, 1), (1, 1)]),  # of another slot; R7 has another bank
+        ([[4], [7], [8]], 0, [(2, 1), (2, 1)]),  # R4 has the same slot and bank
+    ],
+)
+def test_a_register_is_kept_until_another_of_its_slot_and_bank(
+    second: list[list[int]], reuse: int, again: list[tuple[int, int]]
+) -> None:
+    cache = OperandCache()
+    assert cache.reads([[2], [3], [4]], 1) == (2, 1)
+    assert [cache.reads(second, reuse), cache.reads([[2], [12], [13]], 0)] == again
 
 
 def fields(reuse: int = 0, stall: int = 1, write: int | None = None) -> Control:

@@ -4,6 +4,7 @@ Every program ends with END, which issues once and is over 5 cycles later.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,16 +110,16 @@ def test_a_wait_for_registers_is_a_dispatch_stall() -> None:
     assert found.stalls["dispatch_stall"] == pytest.approx(2 * N, abs=3)
 
 
-@pytest.mark.parametrize(("plain", "more"), [(True, 1), (False, 2)])
-def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool, more: int) -> None:
-    """Two warps a partition: while one works the other waits with it.
+@pytest.mark.parametrize("plain", [True, False])
+def test_every_warp_that_could_issue_is_in_a_dispatch_stall(plain: bool) -> None:
+    """Two warps a partition: while one works the other waits with it, and does not get the turn.
 
-    A run of plain instructions goes on until it is over; others lose their turn to the other warp.
+    Read on an H200: no `not_selected` behind FFMAs whose registers share a bank.
     """
     program = [operation(reads=(3, 0), write_barrier=-1 if plain else 3)] * N
     found = simulate([*program, END], warps=2 * PARTITIONS)
-    expected = PARTITIONS * (2 + more) * 2 * N
-    assert found.stalls["dispatch_stall"] == pytest.approx(expected, rel=0.06)
+    assert found.stalls["dispatch_stall"] == pytest.approx(PARTITIONS * 3 * 2 * N, rel=0.06)
+    assert "not_selected" not in found.stalls
 
 
 def test_a_scoreboard_holds_what_waits_for_it() -> None:
@@ -214,21 +215,21 @@ def test_a_long_access_does_not_hold_up_the_other_server() -> None:
 def test_the_warp_that_issued_longest_ago_is_next() -> None:
     partition = _Partition(warps=[0, 4, 8, 12])
     for number in (4, 4, 12, 4):
-        partition.issued(number)
+        partition.picked(number)
     assert partition.warps == [0, 8, 12, 4]
     partition.ended(4)
     assert partition.warps == [0, 8, 12]
 
 
-def test_an_instruction_that_names_a_scoreboard_loses_the_turn() -> None:
-    """Two warps of a partition: runs of ten go on alone, and change where a board is named."""
-    plain = [operation(stall=1)] * 10
-    named = [operation(stall=1, wait=1), *plain[1:]]
-    two = {"warps": 2 * PARTITIONS}
-    alone, turns = simulate(plain * 20 + [END], **two), simulate(named * 20 + [END], **two)
-    assert alone.cycles == pytest.approx(turns.cycles, abs=5)
-    assert "not_selected" not in alone.stalls  # which counts from a warp's first instruction on
-    assert turns.stalls["not_selected"] == pytest.approx(PARTITIONS * 2 * 19 * 10, rel=0.05)
+def test_a_scoreboard_that_is_clear_leaves_a_warp_its_turn() -> None:
+    """Four warps of a partition, runs of 16 behind a clear scoreboard each: one after the other.
+
+    Read on an H200: the runs of a warp start 17 cycles apart, with a reading of the clock in each.
+    """
+    run = [operation(stall=1, wait=1), *[operation(stall=1)] * 16]
+    found = simulate(run * 20 + [END], warps=4 * PARTITIONS)
+    assert found.cycles == pytest.approx(4 * 20 * 17, abs=10)
+    assert "not_selected" not in found.stalls  # which counts from a warp's first instruction on
 
 
 def test_a_partition_that_is_woken_issues_once_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,13 +271,37 @@ READ = [operation("global", write_barrier=0), operation(wait=1), END]
     ],
 )
 def test_a_load_takes_as_long_as_it_goes_far(hit: Hit, name: str) -> None:
-    found = simulate(READ, hits=Hits(by_index={0: hit}))
-    assert found.stalls["long_scoreboard"] == pytest.approx(H200.latency[name], abs=4)
+    found = simulate(READ, warps=16, hits=Hits(by_index={0: hit}))
+    # Lines are nearer and farther by turns; some of the loads wait for the unit.
+    assert found.stalls["long_scoreboard"] / 16 == pytest.approx(H200.latency[name], abs=12)
     assert found.busy.get("dram", 0) > 0 or not hit.dram
 
 
+def test_lines_are_spread_and_the_last_of_four_is_waited_for() -> None:
+    """Of an even spread of 64 cycles one is in its middle, the last of four at four fifths.
+
+    Three lines more take three cycles more on their way.
+    """
+
+    def waited(lines: int) -> float:
+        load = operation("global", write_barrier=0, lines=lines)
+        hits = Hits(by_index={2 * n: FAR for n in range(32)})
+        found = simulate([load, READ[1]] * 32 + [END], hits=hits)
+        return found.stalls["long_scoreboard"] / 32
+
+    assert waited(4) - waited(1) == pytest.approx(64 * (4 / 5 - 1 / 2) + 3, abs=2)
+
+
+def test_a_miss_is_as_long_as_the_chain_of_misses_of_the_calibration() -> None:
+    """696 cycles with 9 of arithmetic (chain-dram): another probe than the figure is from."""
+    assert H200.latency["dram"] == pytest.approx(696 - 9, rel=0.02)
+
+
 def test_later_blocks_wait_for_the_dram_as_often_as_they_lead() -> None:
-    """One block in four, and then all of its warps; together all blocks wait."""
+    """One block in four waits, with all of its warps; together all blocks wait.
+
+    Another is the first of its half of the L2: half of its lines come from the other half.
+    """
     program = [operation("global", write_barrier=0), operation(wait=1)]
 
     def waited(together: bool, dram: float) -> float:
@@ -288,7 +313,8 @@ def test_later_blocks_wait_for_the_dram_as_often_as_they_lead() -> None:
 
     near, far = waited(together=False, dram=0.0), waited(together=True, dram=0.25)
     assert far - near == pytest.approx(H200.latency["dram"] - H200.latency["l2"], abs=5)
-    assert waited(together=False, dram=0.25) - near == pytest.approx((far - near) / 4, rel=0.05)
+    expected = (far - near + H200.l2_far / 2) / 4
+    assert waited(together=False, dram=0.25) - near == pytest.approx(expected, rel=0.05)
     hit = Hit(missing=1.0, pending=0.0, sectors=1.0, dram=0.25)
     found = simulate(
         [*program, operation("barrier"), END],
@@ -297,7 +323,25 @@ def test_later_blocks_wait_for_the_dram_as_often_as_they_lead() -> None:
         hits=Hits(by_index={0: hit}),
         together=False,
     )
-    assert found.stalls["barrier"] / 32 < 60  # none of a block's warps waits longer than the others
+    # None of a block's warps waits a fetch (407) longer than the others, only for farther lines.
+    assert found.stalls["barrier"] / 32 < 100
+
+
+def test_one_that_comes_while_another_fetches_waits_for_the_rest() -> None:
+    """It comes with every third load, 1320 cycles apart, where 0.65 wait for half of a fetch.
+
+    1 - exp(-11 (407 / 1320)^2) is 0.65, and three loads take 3 (292 + 0.65 * 407 / 2) or 1270.
+    """
+    code = [replace(op, index=n) for n, op in enumerate(READ[:2])]
+
+    def waited(dram: float) -> float:
+        hits = Hits(by_index={0: Hit(missing=1.0, pending=0.0, sectors=1.0, dram=dram)})
+        sm = Sm(
+            H200, code, [[0, 1] * 300], hits, blocks=1, warps_per_block=1, together=False, sms=1
+        )
+        return sm.run().stalls["long_scoreboard"] / 300
+
+    assert waited(1e-6) - waited(0.0) == pytest.approx(0.65 * 407 / 2, rel=0.2)
 
 
 def test_half_of_the_requests_miss() -> None:
@@ -305,16 +349,26 @@ def test_half_of_the_requests_miss() -> None:
     found = simulate(READ, warps=8, hits=Hits(by_index={0: half}))
     everything = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}))
     assert found.busy["l2"] == pytest.approx(everything.busy["l2"] / 2)
-    # 128 bytes of 34 a cycle, or of the 63 that an SM takes which has the L2 to itself.
-    assert everything.busy["l2"] == pytest.approx(8 * 128 / 63)
+    assert everything.busy["l2"] == pytest.approx(8)  # a cycle a line, with all of the L2 to itself
     shared = simulate(READ, warps=8, hits=Hits(by_index={0: FAR}), sms=132)
-    assert shared.busy["l2"] == pytest.approx(8 * 128 / 34)
+    assert shared.busy["l2"] == pytest.approx(8 * 128 / 85)  # bytes that each of all SMs gets
+
+
+@pytest.mark.parametrize(("lines", "cycles"), [(4, 4.4), (8, 8.1), (16, 16.1)])
+def test_a_line_takes_the_way_to_the_l2_as_long_for_one_sector_as_for_four(
+    lines: int, cycles: float
+) -> None:
+    """LDG.128 of one SM with 32 warps, all 16 sectors of so many lines: read on an H200."""
+    load = operation("global", write_barrier=0, size=16, wavefronts=4, lines=lines)
+    hit = Hit(missing=1.0, pending=0.0, sectors=16.0, dram=0.0)
+    found = simulate([load, *READ[1:]], warps=32, hits=Hits(by_index={0: hit}))
+    assert found.busy["l2"] / 32 == pytest.approx(cycles, rel=0.1)
 
 
 def test_what_few_blocks_ask_for_shares_the_l2_with_those_alone() -> None:
-    """Of 132 SMs 79 ask: each has 34 / 0.6 bytes a cycle; 33 have the 63 that one can take."""
+    """Of 132 SMs 119 ask: each has 85 / 0.9 bytes a cycle; 33 have the line that one can take."""
     far = Hit(missing=1.0, pending=0.0, sectors=4.0, dram=1.0)
-    for part, rate in ((0.6, 34 / 0.6), (0.25, 63.0)):
+    for part, rate in ((0.9, 85 / 0.9), (0.25, 128.0)):
         read = [operation("global", write_barrier=0, blocks=part), operation(wait=1), END]
         found = simulate(read, warps=8, hits=Hits(by_index={0: far}), sms=132)
         assert found.busy["l2"] == pytest.approx(8 * 128 / rate)
@@ -379,4 +433,4 @@ def test_a_line_on_its_way_is_waited_for() -> None:
         return found.stalls["long_scoreboard"]
 
     longer = H200.latency["l2"] - H200.latency["l1"]
-    assert waited(0.5) - waited(0.0) == pytest.approx(4 * longer, rel=0.02)
+    assert waited(0.5) - waited(0.0) == pytest.approx(4 * longer, rel=0.04)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from readings import recorded
 from small_programs import function, profile
 
 from tilewright.launch import Launch
@@ -136,6 +137,34 @@ def test_a_wave_of_half_a_row_shares_among_its_own() -> None:
     found = hits(gemm(), grid=(8, 4), resident=4, l2_bytes=256)
     assert found[A].dram == pytest.approx(1 / 4)
     assert found[B].dram == 1.0
+
+
+def test_a_row_that_goes_on_in_the_next_wave_is_fetched_again() -> None:
+    """12 blocks a wave of 4 rows of 8: waves of 2, 2 and 1 rows, each with all 8 columns."""
+    found = hits(gemm(), grid=(8, 4), resident=12, l2_bytes=256)
+    assert found[A].dram == pytest.approx((2 + 2 + 1) / 32)
+    assert found[B].dram == pytest.approx(3 * 8 / 32)
+
+
+# Rungs at 4096: outputs of a block, blocks along x and y, and those that run at a time.
+AT_4096 = {
+    "02_coalesced": ((32, 32), (128, 128), 264),
+    "04_register_1d": ((64, 64), (64, 64), 264),
+    "05_register_2d": ((128, 128), (32, 32), 264),
+    "06_vectorized": ((128, 128), (32, 32), 264),
+    "08_warptiled": ((128, 128), (32, 32), 396),
+}
+
+
+@pytest.mark.parametrize("rung", AT_4096)
+def test_the_dram_gives_what_ncu_read(rung: str) -> None:
+    """Each block reads its rows of A and columns of B, and C once: within 1 % of the profiler."""
+    (bm, bn), grid, resident = AT_4096[rung]
+    found = hits(gemm(), grid=grid, resident=resident, l2_bytes=256)
+    blocks, row = grid[0] * grid[1], 4096 * 4  # bytes
+    a, b, c = blocks * bm * row * found[A].dram, blocks * bn * row * found[B].dram, 4096 * row
+    read = next(each for each in recorded() if each.name == f"{rung}/4096").metrics
+    assert a + b + c == pytest.approx(read["dram__bytes_read.sum"], rel=0.01)
 
 
 def test_what_half_of_a_block_shares() -> None:

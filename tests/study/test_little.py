@@ -50,6 +50,6 @@ def test_mean_latency_by_hand() -> None:
         # Half of the loads hit; of the rest a quarter comes from the DRAM.
         hits=Hits(by_index={1: Hit(missing=0.5, pending=0.0, sectors=4.0, dram=0.25)}),
     )
-    # The calibration's cycles: shared 24, L1 33, L2 405, DRAM 735; a multiply-add 4.
-    load = 0.5 * 33 + 0.5 * (0.75 * 405 + 0.25 * 735)
+    # The calibration's cycles: shared 24, L1 33, L2 292, DRAM 699; a multiply-add 4.
+    load = 0.5 * 33 + 0.5 * (0.75 * 292 + 0.25 * 699)
     assert mean_latency(case) == pytest.approx((24 + load + 6 * 4) / 8)

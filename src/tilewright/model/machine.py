@@ -22,7 +22,9 @@ class Machine:
     warp keeps its pipe of one sub-partition; latencies run from issue to result. `lsu_lanes` are
     the lanes whose addresses the load-store unit takes a cycle; `l1_tags` the 128-byte lines that
     the L1 looks up a cycle; `queue` the memory instructions that a sub-partition holds before it
-    stalls. `l2_bytes_per_cycle` and `dram_bytes_per_cycle` are of the whole GPU.
+    stalls. `l2_bytes_per_cycle` and `dram_bytes_per_cycle` are of the whole GPU. Lines are up to
+    half of `l2_spread` nearer or farther than the L2's latency says, and those that the other half
+    of the L2 keeps are farther by `l2_far`.
     """
 
     gpu: Gpu
@@ -35,9 +37,10 @@ class Machine:
     l1_bytes: int
     l2_bytes_per_cycle: float
     l2_stores_per_cycle: float
-    sm_bytes_per_cycle: float
     sm_stores_per_cycle: float
     dram_bytes_per_cycle: float
+    l2_spread: float
+    l2_far: float
     launch_s: float
 
 
@@ -71,21 +74,26 @@ _LATENCY: Mapping[str, float] = {
     "membar": 493,
 }
 
-# Latency of a hit in the L2 and of a miss, in cycles, by compute capability. sm_90: of the far half
-# of its L2, since a request of several sectors has one there (Luo et al., arXiv 2501.12084, of an
-# H800: 258 near, 414 far, 555 and 744 on a miss), less the 9 of address arithmetic. sm_86: the
-# configuration of an RTX 3070 in Accel-Sim, 39 + 187 and 254 more. sm_75: Jia et al., arXiv
-# 1903.07486, of a T4; its miss is assumed. sm_80, sm_89: arXiv 2402.13499, of an A100 and an
-# RTX 4090. sm_100: reported of a B200, 293 and 838. sm_120 is taken to be like sm_89.
-_FAR: Mapping[ComputeCapability, tuple[float, float]] = {
+# Latency of a hit in the L2 and of a miss, in cycles, by compute capability. sm_90: measured, 400
+# lines by each of 132 SMs, in an SM's own half of the L2, and of misses of both (docs/model.md). Of
+# a miss chain-dram has 687; Luo et al., arXiv 2501.12084, have 258 near and 414 far, 555 and 744 on
+# a miss, of an H800. sm_86: the configuration of an RTX 3070 in Accel-Sim, 39 + 187 and 254 more.
+# sm_75: Jia et al., arXiv 1903.07486, of a T4; its miss is assumed. sm_80, sm_89: arXiv 2402.13499,
+# of an A100 and an RTX 4090. sm_100: reported of a B200, 293 and 838. sm_120 is taken to be like
+# sm_89.
+_L2: Mapping[ComputeCapability, tuple[float, float]] = {
     (7, 5): (188, 400),
     (8, 0): (262, 466),
     (8, 6): (226, 480),
     (8, 9): (273, 541),
-    (9, 0): (405, 735),
+    (9, 0): (292, 699),
     (10, 0): (293, 838),
     (12, 0): (273, 541),
 }
+
+# How far apart the nearest and the farthest line of a half of the L2 are, and how much farther
+# those of the other half, in cycles: measured with the above, sm_90. Others: not known.
+_SPREAD: Mapping[ComputeCapability, tuple[float, float]] = {(9, 0): (64, 178)}
 
 # GPUs that take the addresses of 32 lanes a cycle; others take 16.
 # Source: NVIDIA's whitepapers, load/store units of an SM: A100 and H100 32, GA102 and AD102 16; for
@@ -100,11 +108,11 @@ _LAUNCH_S = 4.6e-6
 _L1_TAGS = 4.0
 _QUEUE = 8
 _DRAM_SHARE = 0.9
-# Bytes a cycle that the L2 gives each SM. Measured, sm_90: 30 to 36 by width (stream-ldg*-l2).
-_L2_BYTES_PER_CYCLE = 34.0
-# The same of an SM that is alone, and what the L2 takes of the stores of each SM, if all store, and
-# if one does. Measured, sm_90: notes in docs/model.md.
-_L2_ALONE = 63.0
+# Bytes a cycle that the L2 gives each SM where all read the same lines. Measured, sm_90, with 32
+# warps of LDG.128; where each reads its own 30 to 36 by width (stream-ldg*-l2).
+_L2_BYTES_PER_CYCLE = 85.0
+# What the L2 takes of the stores of each SM, if all store, and if one does. Measured, sm_90: notes
+# in docs/model.md.
 _L2_STORES, _STORES_ALONE = 25.6, 33.4
 
 
@@ -116,7 +124,8 @@ def machine(gpu: Gpu) -> Machine:
     """
     gpu.require_arch()
     known = min(_LANES, key=lambda cc: (cc > gpu.compute_capability, _distance(cc, gpu)))
-    lanes, (l2, dram) = _LANES[known], _FAR[known]
+    lanes, (l2, dram) = _LANES[known], _L2[known]
+    spread, far = _SPREAD.get(known, (0, 0))
     interval = {pipe: max(1, 128 // count) for pipe, count in lanes.items()}
     return Machine(
         gpu=gpu,
@@ -129,9 +138,10 @@ def machine(gpu: Gpu) -> Machine:
         l1_bytes=gpu.limits.shared_bytes,
         l2_bytes_per_cycle=_L2_BYTES_PER_CYCLE * gpu.sm_count,
         l2_stores_per_cycle=_L2_STORES * gpu.sm_count,
-        sm_bytes_per_cycle=_L2_ALONE,
         sm_stores_per_cycle=_STORES_ALONE,
         dram_bytes_per_cycle=_DRAM_SHARE * gpu.dram_bytes_per_s / gpu.boost_clock_hz,
+        l2_spread=spread,
+        l2_far=far,
         launch_s=_LAUNCH_S,
     )
 

@@ -75,12 +75,11 @@ def pipe_of(instruction: SassInstruction) -> str:
 def operations(profile: Profile, control: Mapping[int, Control]) -> list[Operation]:
     """Return the operations of a profile's instructions, in their order."""
     found = []
-    kept: Sequence[Sequence[int]] = ()  # by slot, the registers that the instruction before keeps
+    cache = OperandCache()
     for index, counted in enumerate(profile.counted):
         fields = control[counted.instruction.address]
-        sources = source_registers(counted.instruction)
-        found.append(_operation(index, counted, fields, bank_reads(sources, kept)))
-        kept = [each if fields.reuse >> slot & 1 else [] for slot, each in enumerate(sources)]
+        reads = cache.reads(source_registers(counted.instruction), fields.reuse)
+        found.append(_operation(index, counted, fields, reads))
     return found
 
 
@@ -126,21 +125,32 @@ def source_registers(instruction: SassInstruction) -> list[list[int]]:
     return found
 
 
-def bank_reads(sources: Sequence[Sequence[int]], kept: Sequence[Sequence[int]]) -> tuple[int, int]:
-    """Return the registers to read from each bank, even and odd ones.
+class OperandCache:
+    """The registers that a warp's instructions keep for later ones: one for each slot and bank.
 
-    `sources` are an instruction's registers by slot, `kept` those that the instruction before left
-    in the operand cache of each slot: the same there need not be read again.
-
-    Source: Jia et al., arXiv 1804.06826, of the two banks and the cache. Measured, sm_90 (ffma-*).
+    Source: Huerta et al., arXiv 2503.20481, listing 4; of the two banks Jia et al., arXiv
+    1804.06826. Measured, sm_90: what FFMAs take by the banks of their operands (ffma-*).
     """
-    banks = [0, 0]
-    seen: set[int] = set()
-    for slot, registers in enumerate(sources):
-        if slot < len(kept) and list(kept[slot]) == list(registers):
-            continue
-        for register in registers:
-            if register not in seen:
-                seen.add(register)
-                banks[register % 2] += 1
-    return banks[0], banks[1]
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, int], int] = {}
+
+    def reads(self, sources: Sequence[Sequence[int]], reuse: int) -> tuple[int, int]:
+        """Return how many registers an instruction reads from each bank, even and odd ones.
+
+        `sources` are its registers by slot, `reuse` has a bit for each slot whose register it
+        keeps. One that is kept stays until another of its bank is read in its slot.
+        """
+        banks = [0, 0]
+        seen: set[int] = set()
+        for slot, registers in enumerate(sources):
+            for register in registers:
+                place = slot, register % 2
+                if self._kept.get(place) != register and register not in seen:
+                    seen.add(register)
+                    banks[register % 2] += 1
+                if reuse >> slot & 1:
+                    self._kept[place] = register
+                else:
+                    self._kept.pop(place, None)
+        return banks[0], banks[1]

@@ -14,14 +14,16 @@ from tilewright.model.profile import BlockKind, Profile
 from tilewright.model.sm import Simulated, Sm
 from tilewright.model.together import Ways, simulate_ways
 from tilewright.model.traffic import Hits
+from tilewright.toolchain.ptx.cfg import Loop
 from tilewright.toolchain.sass_flow import SassFlow
 
 # A long loop is simulated for a few trips, then for more: the difference is what trips cost. They
-# are as many as give about so many instructions of all warps together.
-_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 10_000, 30_000
-_LEAST_TRIPS, _MOST_TRIPS = 2, 24
-_MOST_PATH = 60_000  # instructions of one warp
-_MOST_TRIP = _MOST_PATH // 4  # of a loop that is cut
+# are as many as give about so many instructions of all warps together, or so many trips. With twice
+# as many of both the times of rungs 02 to 08 at 4096 change by 1.4 % at most.
+_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS = 20_000, 400_000
+_LEAST_TRIPS, _MOST_TRIPS = 2, 1024
+_MOST_PATH = 600_000  # instructions of one warp
+_MOST_TRIP = 15_000  # instructions of a trip of a loop that is cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,13 @@ class Runs:
             each = [profile_of(warp, profile, flow) for warp in kind.warps]
             self._of_warp = tuple(p for p, n in zip(each, numbers, strict=True) for _ in range(n))
         self._long = _long_loops(self._typical, flow)
+        each_kind = {id(found): found for found in self._of_warp}.values()
+        # Of warps that differ, those that stay longest in a loop.
+        self._longest = {
+            loop.header: max(int(_trips_of(loop, found, flow)) for found in each_kind)
+            for loop in flow.cfg.loops
+            if loop.header in self._long
+        }
 
     def simulate(self, blocks: int, efforts: Sequence[float]) -> list[Simulated]:
         """Return the whole run of `blocks` resident blocks, its long loops extrapolated."""
@@ -73,11 +82,12 @@ class Runs:
         trips, more = {}, {}
         least = _LEAST_TRIPS if effort >= 1 else 1
         for header, loop in self._long.items():
-            of_all = loop.instructions * self._warps * blocks
-            first = _trips(effort * _FIRST_INSTRUCTIONS, of_all, least)
-            wanted = _trips(effort * _MORE_INSTRUCTIONS, of_all, least)
-            trips[header] = min(first, int(loop.trips))
-            more[header] = min(wanted, int(loop.trips) - trips[header])
+            first, wanted = (
+                max(least, round(effort * _trips(loop, instructions) / (self._warps * blocks)))
+                for instructions in (_FIRST_INSTRUCTIONS, _MORE_INSTRUCTIONS)
+            )
+            trips[header] = min(first, self._longest[header])
+            more[header] = min(wanted, self._longest[header] - trips[header])
         try:
             return self._cut(trips, more)
         except _NoMeetingError:  # of warps that are made up of several; one stands for all then
@@ -148,11 +158,6 @@ class _Cuts:
     times: Mapping[int, float]
 
 
-def _trips(instructions: float, of_one: float, least: int) -> int:
-    """Return how many trips of so many instructions each make up so many in all."""
-    return max(least, min(_MOST_TRIPS, round(instructions / max(of_one, 1))))
-
-
 @dataclass(frozen=True, slots=True)
 class _LongLoop:
     """A loop: mean trips, entries and instructions a trip of a warp."""
@@ -160,6 +165,27 @@ class _LongLoop:
     trips: float
     entries: float
     instructions: float
+
+
+def _entries_of(loop: Loop, profile: Profile) -> int:
+    return sum(
+        count
+        for (source, target), count in profile.edges.items()
+        if target == loop.header and source not in loop.blocks
+    )
+
+
+def _turns_of(loop: Loop, profile: Profile, flow: SassFlow) -> int:
+    return profile.counted[flow.cfg.blocks[loop.header].start].executed
+
+
+def _trips_of(loop: Loop, profile: Profile, flow: SassFlow) -> float:
+    return _turns_of(loop, profile, flow) / max(_entries_of(loop, profile), 1)
+
+
+def _trips(loop: _LongLoop, instructions: float) -> float:
+    """Return how many trips of all warps make up so many instructions, if not too many."""
+    return min(instructions / max(loop.instructions, 1), _MOST_TRIPS)
 
 
 def _long_loops(profile: Profile, flow: SassFlow) -> dict[int, _LongLoop]:
@@ -174,12 +200,7 @@ def _long_loops(profile: Profile, flow: SassFlow) -> dict[int, _LongLoop]:
     for loop in sorted(flow.cfg.loops, key=lambda loop: loop.depth):
         if loop.header in cut:
             continue
-        entries = sum(
-            count
-            for (source, target), count in profile.edges.items()
-            if target == loop.header and source not in loop.blocks
-        )
-        turns = profile.counted[flow.cfg.blocks[loop.header].start].executed
+        entries, turns = _entries_of(loop, profile), _turns_of(loop, profile, flow)
         executed = sum(
             profile.counted[index].executed
             for number in loop.blocks

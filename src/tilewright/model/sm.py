@@ -1,10 +1,9 @@
 """One SM, cycle by cycle: the warps that are resident issue their instructions, and wait.
 
 Each of the four partitions issues at most one instruction a cycle: of the warp that issued in the
-cycle before, if its next instruction names no scoreboard to wait for, else of the one that issued
-longest ago. A warp cannot before the stall count of its last instruction has passed, the
-scoreboards that its next one names are clear, and that one's pipe, its queue and the register banks
-are free.
+cycle before, if it can go on, else of the one that issued longest ago. A warp cannot before the
+stall count of its last instruction has passed, the scoreboards that its next one names are clear,
+and that one's pipe, its queue and the register banks are free.
 
 Every cycle that a warp waits is charged to one reason, by the names that the profiler has for them.
 """
@@ -73,9 +72,9 @@ class _Warp:
 class _Partition:
     """A partition: its warps, and until when its pipes, banks and queues are taken.
 
-    `warps` are in the order of their last issue, that of `last` at the end. `near` and `far` hold
-    when the queued instructions of shared and of global memory leave; `until` is when it can issue
-    next.
+    `warps` are in the order in which they were picked last, `last` at the end. `near` and `far`
+    hold when the queued instructions of shared and of global memory leave; `until` is when it can
+    issue next.
     """
 
     warps: list[int]
@@ -86,7 +85,7 @@ class _Partition:
     near: Queue = field(default_factory=Queue)
     far: Queue = field(default_factory=Queue)
 
-    def issued(self, number: int) -> None:
+    def picked(self, number: int) -> None:
         """Put a warp at the end of the turn."""
         if number != self.last:
             self.last = number
@@ -94,7 +93,7 @@ class _Partition:
             self.warps.append(number)
 
     def ended(self, number: int) -> None:
-        """Take out the warp that issued last."""
+        """Take out the warp that was picked last."""
         self.warps.remove(number)
         self.last = -1
 
@@ -200,9 +199,7 @@ class Sm:
         warps = self._warps
         turn: Sequence[int] = partition.warps
         if now == partition.until and partition.last >= 0:
-            last = warps[turn[-1]]
-            if not last.path[last.at].wait:
-                turn = (turn[-1], *turn[:-1])
+            turn = (turn[-1], *turn[:-1])
         for number in turn:
             warp = warps[number]
             ready = warp.ready
@@ -221,9 +218,11 @@ class Sm:
                 continue
             behind = partition.operands_at(op)
             if behind > now:
-                # It was picked, and holds the partition up until its operands are read.
+                # It is picked, and holds the partition up until its operands are read.
                 after = math.ceil(behind)
                 self._hold_dispatch(partition, now, after, after - now)
+                partition.picked(number)
+                partition.until = after
                 return after
             span = warp.spans.get(warp.at)
             if span is not None:
@@ -255,7 +254,7 @@ class Sm:
         end = now + cycles
         if cycles > span.length:
             self._hold_dispatch(partition, now, end, cycles - span.length)
-        partition.issued(number)
+        partition.picked(number)
         partition.until = end
         partition.banks[:] = [end + first, end + second]
         for pipe, worked in span.pipes.items():
@@ -270,7 +269,7 @@ class Sm:
         op = warp.path[warp.at]
         self._charge(warp, now)
         self._issued += 1
-        partition.issued(number)
+        partition.picked(number)
         partition.until = now + 1
         interval = self._machine.interval.get(op.pipe, 1)
         self._occupy(partition, op.pipe, now + interval, interval)

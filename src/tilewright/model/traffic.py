@@ -98,14 +98,13 @@ def line_hits(
         for line, tally in tallies.items()
     }
     grid_x, rows = launch.grid[0], launch.blocks // launch.grid[0]
-    wave_x = min(grid_x, resident)
-    wave_y = min(rows, -(-resident // grid_x))
+    at_once = _at_once(launch.blocks, grid_x, resident)
     footprint = sum(
         SECTOR_BYTES * tally.fetched * launch.blocks * _distinct(shared[line], grid_x, rows)
         for line, tally in tallies.items()
     )
     whole = footprint < _L2_USABLE * l2_bytes
-    across = (grid_x, rows) if whole else (wave_x, wave_y)
+    across = (grid_x, rows) if whole else at_once
     return {
         line: Hit(
             missing=tally.missing / tally.requests,
@@ -194,7 +193,21 @@ def _common(own: set[int], other: set[int]) -> float:
     return len(own & other) / len(own) if own else 0.0
 
 
-def _distinct(shared: Mapping[str, float], across_x: int, across_y: int) -> float:
+def _at_once(blocks: int, columns: int, resident: int) -> tuple[float, float]:
+    """Return how many blocks of a row, and of a column, run at the same time: means over waves.
+
+    Blocks start in their order, row after row, `resident` in a wave: what those of a wave share is
+    fetched once for it, and a row that goes on in the next wave once more.
+    """
+    rows_begun = columns_begun = 0
+    for first in range(0, blocks, resident):
+        last = min(first + resident, blocks) - 1
+        rows_begun += last // columns - first // columns + 1
+        columns_begun += min(columns, last - first + 1)
+    return blocks / rows_begun, blocks / columns_begun
+
+
+def _distinct(shared: Mapping[str, float], across_x: float, across_y: float) -> float:
     """Return the share of what each of x by y blocks fetches that no other has fetched."""
     result = 1.0
     for axis, count in (("x", across_x), ("y", across_y)):

@@ -13,9 +13,10 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 
+from tilewright.model.arrivals import Arrivals, Turns
 from tilewright.model.machine import Machine
 from tilewright.model.operations import Operation
-from tilewright.model.traffic import SECTOR_BYTES, Hits
+from tilewright.model.traffic import SECTOR_BYTES, Hit, Hits
 
 # Pipes whose instructions do nothing where every lane is predicated off.
 _MEMORY = frozenset({"shared", "global", "shuffle"})
@@ -32,6 +33,9 @@ _WITHOUT_LANES = 12
 # register that goes from a partition to the unit (stream-sts*, stream-ldg*-l1).
 _PASS = _OUT = 2
 _SERVERS = 2
+# Cycles for which a line that an SM asks the L2 for takes its way there, whether for one sector or
+# four: measured, sm_90, 4.4, 8.1 and 16.1 for LDG.128 of 4, 8 and 16 lines.
+_LINE = 1.0
 # Memory instructions that the unit holds of all partitions, beside the partitions' own queues:
 # loads with four-way conflicts fill both, 28 of one warp, 13 a partition with all four.
 _HELD = 20
@@ -68,14 +72,13 @@ class Units:
         self._servers = [0.0] * _SERVERS
         self._held: list[float] = []  # the latest times at which it serves, in their order
         self._l2 = self._dram = 0.0
-        self._rates = {
-            "loads": (machine.l2_bytes_per_cycle / sms, machine.sm_bytes_per_cycle),
-            "stores": (machine.l2_stores_per_cycle / sms, machine.sm_stores_per_cycle),
-        }
+        self._l2_rate = machine.l2_bytes_per_cycle / sms
+        self._l2_stores = machine.l2_stores_per_cycle / sms
         self._dram_rate = machine.dram_bytes_per_cycle / sms
-        self._together, self._warps_per_block = together, warps_per_block
-        self._turns: dict[tuple[int, int], tuple[int, bool]] = {}
-        self._credit: dict[tuple[str, int], float] = {}
+        self._turns = Turns()
+        self._arrivals = Arrivals(
+            self._turns, machine.latency, warps_per_block=warps_per_block, together=together
+        )
         self._fetched: dict[int, float] = {}
 
     def execute(
@@ -85,7 +88,7 @@ class Units:
 
         `queue` takes the time at which a memory instruction leaves it.
         """
-        if op.pipe in _MEMORY and not self._due("lanes", op.index, op.share):
+        if op.pipe in _MEMORY and not self._turns.due("lanes", op.index, op.share):
             return now + _WITHOUT_LANES, now + _TO_READ
         latency = self._machine.latency
         if op.pipe == "shared":
@@ -108,51 +111,55 @@ class Units:
     def _global(
         self, now: float, op: Operation, queue: Queue, block: int, way: Way
     ) -> tuple[float, float]:
-        machine, latency = self._machine, self._machine.latency
+        latency, machine = self._machine.latency, self._machine
         passes = max(op.wavefronts, op.size / 4, op.lines / machine.l1_tags)
         hit = self.hits.of(op.index)
         # A store is at the unit until its sectors have gone to the L2.
-        size = SECTOR_BYTES * hit.sectors
-        taken = 0.0 if op.load else size / self._rate("stores", op)
+        taken = 0.0 if op.load else SECTOR_BYTES * hit.sectors / self._store_rate(op)
         cost = max(passes, self._lanes, taken)
         start = self._through_lsu(now, cost, queue, way, op)
         late = latency["l1"] + _PASS * (passes - 1)
         result = start - _TO_UNIT + late
-        if not self._due("missing", op.index, hit.missing) and op.load:
+        self._arrivals.count(block, op.index)
+        if not self._turns.due("missing", op.index, hit.missing) and op.load:
             # `pending` is a share of all requests, and these are the ones that hit.
-            if hit.pending and self._due("pending", op.index, hit.pending / (1 - hit.missing)):
+            waits = hit.pending and hit.pending / (1 - hit.missing)
+            if self._turns.due("pending", op.index, waits):
                 result = max(result, self._fetched.get(op.index, 0.0))
             return result, start + _TO_READ
-        spent = size / self._rate("loads", op)
-        self._l2 = max(self._l2, start) + spent
-        self._work("l2", spent)
-        result = max(result, self._l2 + latency["l2"])
-        if hit.dram > 0:
-            spent = size * hit.dram * op.blocks / self._dram_rate
-            self._dram = max(self._dram, start) + spent
-            self._work("dram", spent)
-            if self._together or self._leads(block, op.index, hit.dram):
-                result = max(result, self._dram + latency["dram"])
+        result = max(result, self._fetch(now, start, op, hit, block))
         if not op.load:
             return start + _TO_READ, start + _TO_READ
         self._fetched[op.index] = result
         return result, start + _TO_READ
 
-    def _rate(self, way: str, op: Operation) -> float:
-        """Return the bytes a cycle between this SM and the L2, of which others' share is used."""
-        among_all, alone = self._rates[way]
-        return min(among_all / op.blocks, alone)
+    def _store_rate(self, op: Operation) -> float:
+        """Return the bytes a cycle that the L2 takes of this SM, of which others' share is used."""
+        return min(self._l2_stores / op.blocks, self._machine.sm_stores_per_cycle)
 
-    def _leads(self, block: int, index: int, share: float) -> bool:
-        """Whether a block is the first to reach what its warps ask for with this instruction.
-
-        It is for `share` of the times, and then for all of its warps.
-        """
-        count, leads = self._turns.get((block, index), (0, False))
-        if count % self._warps_per_block == 0:
-            leads = self._due("leads", index, share)
-        self._turns[block, index] = count + 1, leads
-        return leads
+    def _fetch(self, now: float, start: float, op: Operation, hit: Hit, block: int) -> float:
+        """Return when the sectors that a request lacks are there: the last of its lines."""
+        machine, latency = self._machine, self._machine.latency
+        size, lines = SECTOR_BYTES * hit.sectors, max(op.lines, 1)
+        cost = max(size * op.blocks / self._l2_rate, _LINE * op.lines)
+        self._l2 = max(self._l2, start) + cost
+        self._work("l2", cost)
+        # Lines are as far as chance has it, evenly: the last of so many is as the root of one is.
+        last: float = self._turns.draw() ** (1 / lines)
+        late = latency["l2"] + machine.l2_spread * (last - 0.5)
+        if not hit.dram:
+            return self._l2 + late
+        spent = size * hit.dram * op.blocks / self._dram_rate
+        self._dram = max(self._dram, start) + spent
+        self._work("dram", spent)
+        arrival = self._arrivals.of(now, block, op.index, hit.dram)
+        if arrival.other and self._turns.due("other half", op.index, 1 - 0.5**lines):
+            late += machine.l2_far
+        if arrival.fetches:
+            # The latency of a miss is a mean of both halves.
+            far = late - machine.l2_far / 2 + latency["dram"] - latency["l2"]
+            return max(self._l2 + late, self._dram + far)
+        return self._l2 + late + arrival.rest * (latency["dram"] - latency["l2"])
 
     def _through_lsu(self, now: float, cost: float, queue: Queue, way: Way, op: Operation) -> float:
         """Return when the load-store unit serves an instruction that costs it so many cycles.
@@ -178,13 +185,3 @@ class Units:
 
     def _work(self, unit: str, cycles: float) -> None:
         self.busy[unit] = self.busy.get(unit, 0.0) + cycles
-
-    def _due(self, event: str, index: int, share: float) -> bool:
-        """Whether an event that happens to `share` of all executions happens to this one."""
-        if share >= 1:
-            return True
-        if share <= 0:
-            return False
-        credit = self._credit.get((event, index), 0.5) + share
-        self._credit[event, index] = credit - 1 if credit >= 1 else credit
-        return credit >= 1

@@ -19,7 +19,7 @@ from tilewright.toolchain.sass_flow import SassFlow
 _LINE_SECTORS = 4
 _WORD = 4
 # How much of the loops is simulated where two launches are compared.
-COMPARING = 0.2
+COMPARING = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
