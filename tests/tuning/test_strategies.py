@@ -159,6 +159,15 @@ def test_recordings_are_read_back(tmp_path: Path) -> None:
         read_recordings(path)
 
 
+def test_packed_recordings_are_read_and_a_broken_one_is_named(tmp_path):
+    path = tmp_path / "record.json.gz"
+    write_json(path, recorded([]))
+    assert read_recordings(path) == []
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(StoreError, match=r"record\.json\.gz: not JSON: not a whole gzip file"):
+        read_recordings(path)
+
+
 @pytest.mark.skipif(not RECORD.exists(), reason="no exhaustive search was recorded yet")
 def test_on_the_recorded_searches_20_measurements_reach_99_percent() -> None:
     ratios = []

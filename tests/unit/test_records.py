@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 
@@ -11,6 +12,7 @@ from tilewright.records import (
     LadderRecord,
     Timing,
     read_records,
+    read_text,
     write_json,
     write_records,
 )
@@ -151,6 +153,22 @@ def test_nan_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(TilewrightError, match="not plain JSON"):
         write_json(tmp_path / "r.json", {"x": float("nan")})
     assert os.listdir(tmp_path) == []
+
+
+def test_a_name_in_gz_is_packed_and_the_same_content_the_same_bytes(tmp_path):
+    plain, packed, again = (tmp_path / name for name in ("r.json", "r.json.gz", "s.json.gz"))
+    for path in (plain, packed, again):
+        write_json(path, {"x": ["µ"] * 1000})
+    assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
+    assert read_text(packed) == read_text(plain)
+    assert packed.read_bytes() == again.read_bytes()
+    assert len(packed.read_bytes()) < len(plain.read_bytes()) / 10
+    for broken in (packed.read_bytes()[:-9], b"no gzip"):
+        packed.write_bytes(broken)
+        with pytest.raises(ValueError, match="not a whole gzip file"):
+            read_text(packed)
+    with pytest.raises(OSError, match="No such file"):
+        read_text(tmp_path / "none.json.gz")
 
 
 def test_file_mode_follows_the_umask(tmp_path):
