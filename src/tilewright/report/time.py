@@ -73,10 +73,15 @@ def time_table(estimate: Estimate) -> Table:
     }
     notes = (
         f"Modelled: {estimate.cycles:,.0f} cycles at {estimate.clock_hz / 1e6:.0f} MHz, "
-        f"{estimate.waves:.3g} rounds of {estimate.resident_blocks} blocks an SM; a partition "
+        f"{_counted(estimate.waves, 'round')} of {_counted(estimate.resident_blocks, 'block')} an "
+        f"SM; a partition "
         f"issues in {estimate.issue_active:.0%} of its cycles.",
     )
     return Table("Time", columns, tuple(rows), notes)
+
+
+def _counted(number: float, noun: str) -> str:
+    return f"{number:.3g} {noun}{'' if number == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:
