@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from cost_descent import BIG, Case
+from cost_descent import BIG, FAST, Case, alike
 
 from tilewright.gpus import Gpu
 from tilewright.tuning.cost import Coefficients, parts, sizes, tabulate
@@ -28,7 +28,7 @@ MOST_THRESHOLDS = 31
 # Of the products and of the inputs, what a tree sees.
 SEEN, ASKED = 0.8, 0.5
 # As in cost_descent.py, where the whole model is fitted: here the rest is small and noisy.
-TAU, REGRET, ERROR, FAST = 0.1, 0.3, 4.0, 3.0
+TAU, REGRET, ERROR = 0.1, 0.3, 4.0
 # What a leaf's curvature counts beside, and how much of a softmax's is believed.
 RIDGE, CURVED = 0.1, 0.3
 
@@ -104,10 +104,8 @@ class _Rows:
         # Rows count that are fast, and those that the model takes for fast.
         near = np.minimum(self.regret, self._beside_least(self.modelled))
         weights = np.exp(-FAST * near)
-        # The same sizes in three layouts are little more to learn from than one.
-        alike = [(c.operation.m, c.operation.n, c.operation.k, c.operation.batch) for c in cases]
-        _, kind, count = np.unique(alike, axis=0, return_inverse=True, return_counts=True)
-        share = 1 / np.sqrt(count[kind.reshape(-1)])
+        kind, shares = alike(cases)
+        share = shares[kind]
         self.share = (share / share.mean())[self.case]
         self.weights = self.share * weights / self._of_case(np.add, weights)
         self.thresholds, self.bins = _binned(np.concatenate(inputs))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from traced import Traced
 from traced import slopes as derivatives
 
@@ -128,6 +129,16 @@ def _gradient(rows: _Rows, kernel: str, point: Column, slopes: Column, card: Gpu
     return total
 
 
+def alike(cases: Sequence[Case]) -> tuple[npt.NDArray[np.intp], Column]:
+    """Return the number of each case's kind, and the kinds' shares: the sizes make a kind.
+
+    The same sizes in three layouts are little more to learn from than one.
+    """
+    kinds = [(c.operation.m, c.operation.n, c.operation.k, c.operation.batch) for c in cases]
+    _, kind, count = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
+    return kind.reshape(-1), 1 / np.sqrt(count)
+
+
 class _Rows:
     """All variants of all cases, one a row, those of a case side by side."""
 
@@ -140,10 +151,7 @@ class _Rows:
         self.regret = self.seconds - np.minimum.reduceat(self.seconds, self.starts)[self.case]
         weights = np.exp(-FAST * self.regret)
         self.weights = weights / self.sums(weights)[self.case]
-        # The same sizes in three layouts are little more to learn from than one.
-        alike = [(c.operation.m, c.operation.n, c.operation.k, c.operation.batch) for c in cases]
-        _, self.kind, count = np.unique(alike, axis=0, return_inverse=True, return_counts=True)
-        self.share = 1 / np.sqrt(count)
+        self.kind, self.share = alike(cases)
         names = np.array([v.kernel for v in self.variants])
         self.of = {str(name): np.flatnonzero(names == name) for name in sorted(set(names))}
         self._features = {kernel: self._of(cases, at) for kernel, at in self.of.items()}

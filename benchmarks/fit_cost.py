@@ -21,7 +21,6 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,6 @@ from tilewright.tuning.replay import Recording, read_recordings, replay
 from tilewright.tuning.strategies import STRATEGIES, Candidates
 
 SAME = 0.4  # of a search's variants
-NOTHING: Mapping[str, Coefficients] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +89,7 @@ def fit_and_judge(options: argparse.Namespace) -> int:
             )
             for each, case in sorted(zip(held, cases, strict=True), key=lambda pair: pair[0])[:10]:
                 print(f"  {each:6.1%} {case.operation.key}")
-        model, grown = fitted(cases, card, options.rounds, coefficients())
+        model, grown = fitted(cases, card, options.rounds)
         show("after, fitted", cases, model, card, each=True)
         if options.write:
             write(model.known, grown, options.records, len(cases), card)
@@ -101,15 +99,13 @@ def fit_and_judge(options: argparse.Namespace) -> int:
     return 0
 
 
-def fitted(
-    cases: Sequence[Case], card: Gpu, rounds: int, others: Mapping[str, Coefficients] = NOTHING
-) -> tuple[Model, list[Tree]]:
-    """Return what is fitted to the cases, with the trees; kernels without cases stay as `others`.
+def fitted(cases: Sequence[Case], card: Gpu, rounds: int) -> tuple[Model, list[Tree]]:
+    """Return what is fitted to the cases, with the trees; kernels without cases stay as they are.
 
     The trees correct the cases that the coefficients were fitted to: there are hundreds of
     variants for each of these, which err as much on what they have not seen.
     """
-    known = {**others, **descend(cases, card, rounds)}
+    known = {**coefficients(), **descend(cases, card, rounds)}
     grown = grow(cases, known, card)
     return Model(known=known, forest=Forest.of(card.name, grown, INPUTS)), grown
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 import textwrap
@@ -20,23 +19,18 @@ from pathlib import Path
 from typing import Any
 
 import call_tables
-import fit_cost
 import numpy as np
 import study_tables
+import tuning_tables
 
 from tilewright.bench.baselines import BASELINES
 from tilewright.bench.results import read_bench, summaries
 from tilewright.bench.suites import suite as cases_of
 from tilewright.errors import TilewrightError
-from tilewright.gpus import gpu
 from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS
 from tilewright.records import LadderRecord, read_records
 from tilewright.report.bench import baselines_of
 from tilewright.report.ladder import ladder_table
-from tilewright.tuning.cost import FILE, coefficients
-from tilewright.tuning.predict import forest_of
-from tilewright.tuning.replay import read_recordings, replay
-from tilewright.tuning.strategies import model
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -53,7 +47,6 @@ ERRORS = "model_errors.json"
 EXAMPLES = "model_examples.json"
 BENCHES = "bench_*_nvidia_h200.json"
 # Recorded searches.
-SEARCHES = ("tuning_drawn", "tuning_more", "judged", "unseen")  # in files of these beginnings
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -214,32 +207,6 @@ def bench_suites(results: Path) -> list[str]:
     ]
 
 
-def choices(results: Path) -> list[str]:
-    """Return how near to the best the model and a search by it come, in recorded searches."""
-    card, rows = gpu("H200"), []
-    shipped = fit_cost.Model(known=coefficients(), forest=forest_of(card))
-    fitted_to = json.loads(FILE.read_text(encoding="utf-8"))["fitted_to"]
-    for path in (results / name for each in SEARCHES for name in sorted(results.glob(f"{each}_*"))):
-        cases = fit_cost.read(path, card)
-        chosen = [fit_cost.quality(case, shipped, card) for case in cases]
-        tuned = [
-            1 / replay(model, fit_cost.ordered(each, shipped, card), each.times).ratio
-            for each in read_recordings(path)
-            if len(each.times) > 1
-        ]
-        cells = [cell for ratios in (chosen, tuned) for cell in (_mean(ratios), min(ratios))]
-        relation = "fitted to" if path.name in fitted_to else "not fitted to"
-        rows.append(
-            [f"`{path.name}`, {relation}", str(len(cases)), *(f"{cell:.1%}" for cell in cells)]
-        )
-    heads = ["searches", "products", "chosen: mean", "worst", "`tune`: mean", "worst"]
-    return _markdown(heads, rows)
-
-
-def _mean(ratios: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-
-
 def emulator_rates(results: Path) -> list[str]:
     """Return what the emulator costs, as Markdown, with the machine it was measured on."""
     file = _read_rates(results / RATES)
@@ -393,7 +360,7 @@ MODEL_TABLES: Mapping[str, Table] = {
     "stalls": model_stalls,
     "examples": model_examples,
 }
-TUNING_TABLES: Mapping[str, Table] = {"choices": choices}
+TUNING_TABLES: Mapping[str, Table] = {"choices": tuning_tables.choices}
 STUDY_TABLES: Mapping[str, Table] = {"curves": study_tables.curves}
 
 

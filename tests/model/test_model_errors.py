@@ -97,8 +97,12 @@ def test_the_first_stalls_at_all_other_sizes_that_the_profiler_read() -> None:
     assert wrong == {"05_register_2d/4092", "06_vectorized/4092"}
 
 
-@pytest.mark.parametrize(("size", "off"), [(256, 0.2), (512, 0.15), (1000, 0.15)])
-def test_blocks_that_share_tiles_take_as_long_as_the_profiler_read(size: int, off: float) -> None:
+@pytest.mark.parametrize(
+    ("size", "cycles_off", "time_off"), [(256, 0.2, 0.11), (512, 0.15, 0.1), (1000, 0.15, 0.1)]
+)
+def test_blocks_that_share_tiles_take_as_long_as_the_profiler_read(
+    size: int, cycles_off: float, time_off: float
+) -> None:
     """The SM that is active longest adds the parts of a tile; others have nothing to add.
 
     At 256 the model is 19 % too fast: nearly all of it is a lone SM's start and its adding.
@@ -112,8 +116,8 @@ def test_blocks_that_share_tiles_take_as_long_as_the_profiler_read(size: int, of
             group="", gpu="H200", rung=name, tile=tile, size=size, measured_gflops=1.0
         )
     )
-    assert found.cycles == pytest.approx(read["sm__cycles_active.max"], rel=off)
-    assert found.seconds == pytest.approx(read["gpu__time_duration.max"] * 1e-9, rel=0.11)
+    assert found.cycles == pytest.approx(read["sm__cycles_active.max"], rel=cycles_off)
+    assert found.seconds == pytest.approx(read["gpu__time_duration.max"] * 1e-9, rel=time_off)
     for stall in ("barrier", "lg_throttle", "long_scoreboard", "membar"):
         ratio = read[f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio"]
         assert found.stalls[stall] == pytest.approx(ratio, rel=0.25, abs=0.03), stall

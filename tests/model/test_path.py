@@ -47,6 +47,17 @@ def test_a_rungs_path_executes_what_its_warps_do(name: str) -> None:
     assert cut[first] == 2 < times[first]
 
 
+# A loop with a longer way round.
+TWO_WAYS = (
+    ".L_x_1:",
+    "@P0 BRA `(.L_x_2)",  # block 1: 0
+    "FADD R1, R1, R2",  # block 2: 1
+    ".L_x_2:",
+    "@P1 BRA `(.L_x_1)",  # block 3: 2
+    "EXIT",  # block 4: 3
+)
+
+
 def test_where_blocks_share_tiles_each_kind_of_warp_has_a_path() -> None:
     """Of 132 blocks 32 add the parts of a tile; in each the first warp asks whether it is last."""
     found, graph = of_rung("10_persistent")
@@ -128,14 +139,7 @@ def test_a_loop_that_warps_leave_by_an_exit_of_the_kernel() -> None:
 
 def test_a_branch_goes_each_way_by_its_share() -> None:
     """A quarter of the trips take the longer way round."""
-    code = function(
-        ".L_x_1:",
-        "@P0 BRA `(.L_x_2)",  # block 1: 0
-        "FADD R1, R1, R2",  # block 2: 1
-        ".L_x_2:",
-        "@P1 BRA `(.L_x_1)",  # block 3: 2
-        "EXIT",  # block 4: 3
-    )
+    code = function(*TWO_WAYS)
     edges = {(1, 3): 12, (1, 2): 4, (3, 1): 15, (3, 4): 1}
     path = typical_path(profile(code, [16, 4, 16, 1], edges), flow(code), {}, MANY)
     assert Counter(path) == {0: 16, 1: 4, 2: 16, 3: 1}
@@ -145,14 +149,7 @@ def test_a_branch_goes_each_way_by_its_share() -> None:
 
 def test_lanes_that_part_are_on_the_way_of_their_warp() -> None:
     """Both ways are taken each time: what some lanes do alone lies on the way to where all meet."""
-    code = function(
-        ".L_x_1:",
-        "@P0 BRA `(.L_x_2)",  # block 1: 0
-        "FADD R1, R1, R2",  # block 2: 1
-        ".L_x_2:",
-        "@P1 BRA `(.L_x_1)",  # block 3: 2
-        "EXIT",  # block 4: 3
-    )
+    code = function(*TWO_WAYS)
     edges = {(1, 3): 8, (1, 2): 8, (2, 3): 8, (3, 1): 7, (3, 4): 1}
     path = typical_path(profile(code, [8, 8, 8, 1], edges), flow(code), {}, MANY)
     assert path == [0, 1, 2] * 8 + [3]

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.tuning.features import Column
+
 FILE = Path(__file__).with_name("forest.json")
 SCHEMA = 1
 LEVELS = 8  # of a tree at most: the bits of a byte
-
-Column = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
