@@ -16,21 +16,21 @@ from cost_descent import BIG, FAST, Case, alike
 
 from tilewright.gpus import Gpu
 from tilewright.tuning.cost import Coefficients, parts, sizes, tabulate
-from tilewright.tuning.features import Column
+from tilewright.tuning.features import INPUTS, Column
 from tilewright.tuning.forest import Tree
-from tilewright.tuning.predict import INPUTS, described
+from tilewright.tuning.predict import described
 
-TREES, DEPTH, RATE = 96, 7, 0.1
+TREES, DEPTH, RATE = 48, 7, 0.25
 # Of the variants that the model ranks first, three times as many as a choice compares.
-LEARNT = 24
+LEARNT = 12
 # Thresholds an input, quantiles of the rows.
 MOST_THRESHOLDS = 31
 # Of the products and of the inputs, what a tree sees.
-SEEN, ASKED = 0.8, 0.5
+SEEN, ASKED = 0.8, 0.8
 # As in cost_descent.py, where the whole model is fitted: here the rest is small and noisy.
 TAU, REGRET, ERROR = 0.1, 0.3, 4.0
 # What a leaf's curvature counts beside, and how much of a softmax's is believed.
-RIDGE, CURVED = 0.1, 0.3
+RIDGE, CURVED = 1.0, 0.3
 
 Indices = npt.NDArray[np.intp]
 

@@ -36,9 +36,9 @@ from tilewright.kernels.gemm.tiled import TILES
 from tilewright.records import read_text, write_json
 from tilewright.tuning import forest as trees
 from tilewright.tuning.cost import FILE, SCHEMA, Coefficients, coefficients, parts, sizes, tabulate
-from tilewright.tuning.features import SHAPE, Column, features
+from tilewright.tuning.features import INPUTS, SHAPE, Column, features
 from tilewright.tuning.forest import Forest, Tree
-from tilewright.tuning.predict import INPUTS, forest_of, shortlist, times
+from tilewright.tuning.predict import forest_of, shortlist, times
 from tilewright.tuning.replay import Recording, read_recordings, replay
 from tilewright.tuning.strategies import STRATEGIES, Candidates
 
@@ -75,7 +75,7 @@ def main() -> int:
 def fit_and_judge(options: argparse.Namespace) -> int:
     """Do what the options ask for."""
     card = gpu(options.gpu)
-    model = Model(known=coefficients(), forest=forest_of(card))
+    model = Model(known=coefficients(), forest=forest_of(card.name))
     if options.records:
         cases = [case for record in options.records for case in read(record, card)]
         show("before, fitted", cases, model, card)
@@ -145,8 +145,7 @@ def predicted(case: Case, model: Model, card: Gpu) -> Column:
 def chosen(case: Case, model: Model, card: Gpu) -> int:
     """Return which of a case's variants is chosen."""
     table, of = tabulate(case.features, card, model.known), sizes(case.operation)
-    rows, _ = shortlist(table, of, parts(table, of), model.forest)
-    return int(rows[0])
+    return shortlist(table, of, parts(table, of), model.forest)[0][1]
 
 
 def quality(case: Case, model: Model, card: Gpu) -> float:

@@ -25,6 +25,7 @@ _SLOPES: Mapping[Any, tuple[Callable[..., Any], ...]] = {
     np.square: (lambda r, a: 2 * a,),
     # A root of nothing stays nothing: what is left out of a sum has no part in it.
     np.sqrt: (lambda r, a: np.divide(0.5, r, out=np.zeros_like(r), where=r > 0),),
+    np.maximum: (lambda r, a, b: (r == a) * 1.0, lambda r, a, b: (r != a) * 1.0),
     np.exp: (lambda r, a: r,),
     np.log: (lambda r, a: 1 / a,),
 }

@@ -20,7 +20,7 @@ SEARCHES = ("tuning_drawn", "tuning_more", "judged", "unseen")  # in files of th
 def choices(results: Path) -> list[str]:
     """Return the shares of the fastest, in geometric mean and at worst, of recorded searches."""
     card = gpu("H200")
-    shipped = fit_cost.Model(known=coefficients(), forest=forest_of(card))
+    shipped = fit_cost.Model(known=coefficients(), forest=forest_of(card.name))
     fitted_to = json.loads(FILE.read_text(encoding="utf-8"))["fitted_to"]
     head = ["searches", "products", "chosen: mean", "worst", "`tune`: mean", "worst"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]

@@ -12,7 +12,6 @@ from tilewright.kernels.gemm.candidates import WAVES, WAVES_OF_THREE
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.tiled import TILED, TILES
-from tilewright.kernels.sharing import exchanges
 from tilewright.kernels.tiles import Tile
 from tilewright.tuning import cost
 from tilewright.tuning.choice import choose
@@ -74,21 +73,23 @@ class ByHand:
         work = c.fma * 2048 + rest * shaped(c.rest)
         # Alone its 8 warps, 2 on a scheduler, wait for one another and for copies 3 tiles ahead.
         alone = c.alone * work / 2 + 8 * c.depth_cycles + c.barrier_cycles
-        self.step = together(work, alone, c.latency_cycles / 3)
+        floor = together(alone, c.latency_cycles / 3)
+        self.step, self.last_step = together(work, floor), max(work, floor)
         self.output = 4 * 128 * 256 / c.bytes_per_cycle
         self.fill = c.fill_cycles * shaped(c.fill)
-        self.adding = c.sync_cycles + 2 * 4 * 128 * 256 / c.read_per_cycle  # two parts
+        self.part = 4 * 128 * 256 / c.read_per_cycle
         self.moved = 2 * 4 * 128 * 256 / (c.parts_share * 34 * 132)
         self.factor = math.exp(c.tiles["128x256x8 8x16 1"])
         self.c = c
 
-    def seconds(self, o: Operation, busy: float, adding: float = 0.0, parts: int = 0) -> float:
-        """`parts` of tiles are written and read again: all but the one that adds them."""
+    def seconds(self, o: Operation, busy: float, read: float = 0.0, written: int = 0) -> float:
+        """So many parts of a tile are `read`, and of all tiles `written`."""
         needed = 4 * (o.m * o.k + o.k * o.n + o.m * o.n)
         dram = needed / (self.c.dram_share * H200.dram_bytes_per_s)
         cycle = 1 / H200.boost_clock_hz
         longest = math.hypot(cycle * busy, self.l2_s(o), dram)
-        rest = self.c.launch_s + cycle * (adding + parts * self.moved)
+        adding = self.c.sync_cycles + read * self.part + written * self.moved if read else 0.0
+        rest = self.c.launch_s + cycle * adding
         return self.factor * (longest + rest)
 
     def l2_s(self, o: Operation) -> float:
@@ -99,16 +100,16 @@ class ByHand:
 def test_a_prediction_is_its_parts_added_by_hand() -> None:
     """132 blocks of one an SM, and one more; then two parts of k, by the formulas of the text."""
     one, hand = Variant(kernel="tiled", tile=BIG), ByHand()
-    block = 512 * hand.step + hand.output
+    last = 512 * hand.last_step + hand.output
     wide = Operation.plain(128 * 11, 256 * 12, 4096)
-    expected = hand.seconds(wide, hand.fill + block)
+    expected = hand.seconds(wide, hand.fill + last)
     assert modelled(wide, [one]) == pytest.approx([expected])
     more = replace(wide, m=wide.m + 1)
-    expected = hand.seconds(more, 2 * (hand.fill + block))
+    expected = hand.seconds(more, 2 * hand.fill + 512 * hand.step + hand.output + last)
     assert modelled(more, [one]) == pytest.approx([expected])
     small = Operation.plain(128, 256, 4096)
-    busy = hand.fill + 256 * hand.step + hand.output
-    expected = hand.seconds(small, busy, hand.adding, parts=1)
+    busy = hand.fill + 256 * hand.last_step + hand.output
+    expected = hand.seconds(small, busy, read=2, written=1)
     halves = features([replace(one, splits=2)], small, H200)
     found = cost.parts(cost.tabulate(halves, H200), cost.sizes(small))
     assert found.total == pytest.approx([expected])
@@ -116,24 +117,16 @@ def test_a_prediction_is_its_parts_added_by_hand() -> None:
 
 
 def test_workers_take_waves_that_are_not_whole() -> None:
-    """561 tiles are five waves, the last nearly empty; 132 workers make them 4 and a quarter."""
+    """561 tiles are five waves, the last nearly empty; 132 workers make them 4 and a quarter.
+
+    Each writes two parts, and a tile has 132 / 561 more than the one that it has anyway.
+    """
     hand = ByHand()
     many = Operation.plain(128 * 33, 256 * 17, 4096)
     busy = hand.fill + 561 / 132 * (512 * hand.step + hand.output + hand.fill)
-    expected = hand.seconds(many, busy, hand.adding, parts=2 * 132)
+    expected = hand.seconds(many, busy, read=1 + 132 / 561, written=2 * 132)
     variant = Variant(kernel="tiled", tile=BIG, workers=132)
     assert modelled(many, [variant]) == pytest.approx([expected])
-
-
-def test_many_parts_are_added_in_groups_of_about_their_root() -> None:
-    """As lib/splits.cuh adds them: 8 at once; 9 by three blocks, then by one; 100 likewise."""
-    waits, read = cost._EXCHANGES
-    assert (waits[1], read[1]) == (0, 0)
-    for parts, last, groups in ((2, 2, 1), (8, 8, 1), (9, 3, 3), (100, 10, 10), (101, 11, 10)):
-        assert waits[parts] == (1 if groups == 1 else 2)
-        assert read[parts] == last + (groups if groups > 1 else 0)
-        of = list(exchanges(parts))
-        assert (max(of[:groups]), len(of)) == (last, groups + (groups > 1))
 
 
 @pytest.mark.parametrize(

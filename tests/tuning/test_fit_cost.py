@@ -246,7 +246,7 @@ def test_only_what_the_model_misses_is_shipped(
     shipped = {t.operation: t for t in import_trials(target)}
     cases = {c.operation.key: c for c in fit_cost.read(record, H200)}
     for key, case in cases.items():
-        shipped_model = fit_cost.Model(known=cost.coefficients(), forest=forest_of(H200))
+        shipped_model = fit_cost.Model(known=cost.coefficients(), forest=forest_of(H200.name))
         missed = 1 / fit_cost.quality(case, shipped_model, H200) - 1
         assert (key in shipped) == (missed > ship_choices.LEAST_GAIN), key
         if key in shipped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -83,7 +84,7 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
         f"{choice.source}: {choice.reason}",
     ]
     rows: dict[Variant, tuple[int, float]] = {}
-    for row, seconds in _ranked(columns, of, found, gpu):
+    for seconds, row in _ranked(columns, of, found, gpu):
         rows.setdefault(_at(columns, found, row), (row, seconds))
     others = [v for v in rows if v != choice.variant][:_OTHERS_SHOWN]
     for variant in [v for v in (choice.variant, *others) if v in rows]:
@@ -93,8 +94,8 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
         lines.append(
             f"{'this' if variant == choice.variant else 'next'}: predicted {1e6 * seconds:.4g} µs: "
             f"modelled {1e6 * total:.4g} (root of squares of SMs {1e6 * found.busy[i]:.4g}, L2 "
-            f"{1e6 * found.l2[i]:.4g} and DRAM {1e6 * found.dram[i]:.4g}; adding parts of k "
-            f"{1e6 * found.adding[i]:.4g}; launch {1e6 * found.launch[i]:.4g}){by}: {variant}"
+            f"{1e6 * found.l2[i]:.4g} and DRAM {1e6 * found.dram[i]:.4g}; launch and adding parts "
+            f"of k {1e6 * found.rest[i]:.4g}){by}: {variant}"
         )
     return tuple(lines)
 
@@ -115,7 +116,7 @@ def modelled(operation: Operation, gpu: Gpu) -> Choice:
     """
     columns, of = table(operation, gpu), sizes(operation)
     found = parts(columns, of)
-    for row, seconds in _ranked(columns, of, found, gpu):
+    for seconds, row in _ranked(columns, of, found, gpu):
         variant = _at(columns, found, row)
         if legal(operation, variant):
             reason = f"predicted {1e6 * seconds:.4g} µs; no search of this product is known"
@@ -123,16 +124,16 @@ def modelled(operation: Operation, gpu: Gpu) -> Choice:
     raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
 
 
-def _ranked(columns: Table, of: Sizes, found: Parts, gpu: Gpu) -> Iterator[tuple[int, float]]:
-    """Return rows with their times, the best first: the shortlist's, then all others."""
-    rows, seconds = shortlist(columns, of, found, forest_of(gpu))
-    yield from ((i, s) for i, s in zip(rows.tolist(), seconds.tolist(), strict=True) if s < np.inf)
+def _ranked(columns: Table, of: Sizes, found: Parts, gpu: Gpu) -> Iterator[tuple[float, int]]:
+    """Return times and rows, the best first: the shortlist's, then all others."""
+    first = shortlist(columns, of, found, forest_of(gpu.name))
+    yield from (each for each in first if each[0] < math.inf)
     others = found.total.copy()
-    others[rows] = np.inf
-    for i in map(int, others.argsort(kind="stable")):
-        if others[i] == np.inf:
+    others[[row for _, row in first]] = np.inf
+    for row in map(int, others.argsort(kind="stable")):
+        if others[row] == np.inf:
             return
-        yield i, float(others[i])
+        yield float(others[row]), row
 
 
 def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:

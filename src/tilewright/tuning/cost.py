@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -34,7 +33,6 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import gemm_kernel
-from tilewright.kernels.sharing import FLAT_PARTS
 from tilewright.kernels.tiles import FLOAT_BYTES, Tile
 from tilewright.tuning.features import SHAPE, Column, Features
 
@@ -43,22 +41,10 @@ SCHEMA = 3
 
 # Of choices and sizes: half as many bytes are read, and six digits are more than the model has.
 _SHORT = np.float32
+_NEVER = np.array(np.inf, _SHORT)
 
 # Of the L2, to each SM. Source: benchmarks/h200_calibration.py, stream-ldg*-l2: 30 to 36 by width.
 _L2_BYTES_PER_CYCLE = 34.0
-
-
-def _exchanges(most: int) -> Column:
-    """Return of so many parts of a tile: how often blocks wait for others, and parts read last."""
-    waits, read = np.zeros(most + 1), np.zeros(most + 1)
-    for parts in range(2, most + 1):
-        group = parts if parts <= FLAT_PARTS else math.isqrt(parts - 1) + 1
-        waits[parts] = 1 if parts <= FLAT_PARTS else 2
-        read[parts] = group + (0 if parts <= FLAT_PARTS else -(-parts // group))
-    return np.stack([waits, read])
-
-
-_EXCHANGES = _exchanges(4096).astype(_SHORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +119,14 @@ class Table:
     Where the model is to choose the parts of k, `splits` is None, and every tile stands in the
     table once for each number of blocks that the GPU is to be filled with: `slots`. `shares` says
     which are workers: their last wave is a part of one like all others, so `step`, `floor` and
-    `output`, which are of last waves, are 0. They write at most `cut` parts, and their tiles have
-    `beside` more than workers. `own` is 1 for others. `one` and `sms` are the same for all. No tile
-    has too long a sum where k is at most `shortest`.
+    `output`, which are of last waves, are 0. `own` is 1 for others. `one` and `sms` are the same
+    for all. No tile has too long a sum where k is at most `shortest`.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
-    of k and their steps, `room`: blocks that the GPU holds, and `floor`: seconds to the fourth.
+    of k and their steps, and `room`: blocks that the GPU holds.
     """
 
     variants: tuple[Variant, ...]
-    sm_count: int
     splits: Column | None
     slots: Column
     least_splits: Column
@@ -158,32 +142,29 @@ class Table:
     shortest: float
     room: Column
     workers: Column
-    cut: Column
     shares: npt.NDArray[np.bool_]
-    beside: Column
     own: Column
-    launch: Column
     fill: Column
     step: Column
     full_step: Column
     floor: Column
     output: Column
     full_output: Column
-    sync: Column
+    rest: Column
     part: Column
     moved: Column
     l2_byte: Column
     dram_byte: Column
-    traits: Column
+    inputs: Column
 
 
-# What is time, or its fourth power: a tile's factor multiplies them.
-_TIMES = ("launch", "fill", "step", "full_step", "output", "full_output", "sync", "part", "moved",
+# What is time: a tile's factor multiplies them.
+_TIMES = ("fill", "step", "full_step", "floor", "output", "full_output", "rest", "part", "moved",
           "l2_byte", "dram_byte")  # fmt: skip
-_PER_ROW = tuple(
+_SHORTENED = tuple(
     f.name
     for f in fields(Table)
-    if f.name not in ("variants", "sm_count", "splits", "slots", "least_splits", "shortest")
+    if f.name not in ("variants", "splits", "slots", "least_splits", "shortest", "shares")
 )
 
 
@@ -198,11 +179,10 @@ class Parts(NamedTuple):
     splits: Column
     each: Column
     waves: Column
-    launch: Column
     busy: Column
     l2: Column
     dram: Column
-    adding: Column
+    rest: Column
     total: Column
 
 
@@ -220,11 +200,13 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
     rest = c["shared"] * found.load + copies + c["step"]
     step = c["fma"] * found.multiply + rest * _shaped(found, c["rest"])
     alone = c["alone"] * step / found.warps + c["depth_cycles"] * found.run + c["barrier_cycles"]
-    floor = alone**4 + (c["latency_cycles"] / found.ahead) ** 4
+    floor = (alone**4 + (c["latency_cycles"] / found.ahead) ** 4) ** 0.25
     fill = cycle * c["fill_cycles"] * _shaped(found, c["fill"])
     output = cycle * (found.output_bytes / c["bytes_per_cycle"] + c["fold"] * found.fold)
-    part = cycle * found.part_bytes / c["read_per_cycle"]
     l2_bytes_per_s = _L2_BYTES_PER_CYCLE * gpu.sm_count * gpu.boost_clock_hz
+    moved = 2 * found.output_bytes / (c["parts_share"] * l2_bytes_per_s)
+    # Each worker begins and ends within a tile, and so writes two parts.
+    met = cycle * c["sync_cycles"] * found.cut + 2 * found.workers * moved
     ends = np.where(found.workers > 0, 0.0, 1.0)
     columns = {
         "bm": found.bm,
@@ -238,31 +220,25 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
         "most_steps": found.most_steps,
         "room": np.where(found.workers > 0, found.workers, found.resident * gpu.sm_count),
         "workers": found.workers,
-        # Each worker begins and ends within a tile.
-        "cut": 2 * found.workers,
         "shares": found.workers > 0,
         "own": ends,
-        "beside": np.where(found.workers > 0, 2.0 - 1e-9, 0.0),  # rounds up, and adds one
-        "launch": c["launch_s"],
         "fill": fill,
         "step": cycle * step * ends,
-        "full_step": cycle * ((found.resident * step) ** 4 + floor) ** 0.25,
-        "floor": cycle**4 * floor * ends,
+        "full_step": cycle * ((found.resident * step) ** 4 + floor**4) ** 0.25,
+        "floor": cycle * floor * ends,
         "output": output * ends,
         # The next block waits for its first tile while the others on its SM compute.
         "full_output": found.resident * output + fill / found.resident,
-        "sync": cycle * c["sync_cycles"],
-        "part": part,
-        "moved": 2 * found.output_bytes / (c["parts_share"] * l2_bytes_per_s),
+        "rest": c["launch_s"] + met,
+        "part": cycle * found.cut * found.part_bytes / c["read_per_cycle"],
+        "moved": moved,
         "l2_byte": FLOAT_BYTES / (c["l2_share"] * l2_bytes_per_s),
         "dram_byte": 1 / (c["dram_share"] * gpu.dram_bytes_per_s),
-        "traits": found.traits,
+        "inputs": found.inputs,
     }
     columns |= {name: columns[name] * factor for name in _TIMES}
-    columns["floor"] = columns["floor"] * factor**4
     return Table(
         variants=found.variants,
-        sm_count=gpu.sm_count,
         shortest=float((found.most_steps * found.bk).min(initial=np.inf)),
         splits=np.array([float(v.splits) for v in found.variants]),
         slots=np.zeros(len(found.variants)),
@@ -296,23 +272,25 @@ def _columns(kernels: Sequence[str], known: Mapping[str, Coefficients]) -> dict[
     }
 
 
-def with_free_splits(table: Table) -> Table:
-    """Return the table for the model to choose the parts of k in: no variant may cut it."""
+def with_free_splits(found: Features, gpu: Gpu) -> Table:
+    """Return the table of variants for the model to choose the parts of k in: none may cut it."""
     slots = [
         (i, waves)
-        for i, v in enumerate(table.variants)
+        for i, v in enumerate(found.variants)
         for waves in (0, *(() if v.workers else gemm_kernel(v.kernel).waves(v.tile)))
     ]
     rows = np.array([i for i, _ in slots])
-    filled = np.array([waves * table.sm_count for _, waves in slots])
-    columns = {name: getattr(table, name)[rows].astype(_SHORT) for name in _PER_ROW}
+    filled = np.array([waves * gpu.sm_count for _, waves in slots])
+    columns = {f.name: getattr(found, f.name)[rows] for f in fields(found) if f.name != "variants"}
+    columns["cut"] = np.maximum(columns["cut"], filled > 0)
+    variants = tuple(found.variants[i] for i in rows)
+    table = tabulate(Features(variants=variants, **columns), gpu)
     return replace(
         table,
-        variants=tuple(table.variants[i] for i in rows),
         splits=None,
         slots=filled.astype(_SHORT),
         least_splits=np.where(filled > 0, 2, 1).astype(_SHORT),
-        **(columns | {"shares": table.shares[rows]}),
+        **{name: getattr(table, name).astype(_SHORT) for name in _SHORTENED},
     )
 
 
@@ -320,8 +298,7 @@ class Sizes(NamedTuple):
     """What a time depends on of an operation, or of one a row.
 
     m, n and k (at least 1), the batch, the floats of B and of A, and the bytes that must be read
-    and written at least once. Arrays without axes: numpy is slower with a number. `own` are the
-    first four.
+    and written at least once. Arrays without axes: numpy is slower with a number.
     """
 
     m: Column
@@ -331,16 +308,14 @@ class Sizes(NamedTuple):
     b_floats: Column
     a_floats: Column
     bytes: Column
-    own: Column
 
 
 def sizes(operation: Operation) -> Sizes:
     """Return the sizes of an operation."""
     o = operation
     floats = float(o.batch * o.k)
-    own = (o.m, o.n, o.k or 1, o.batch)
-    found = (*own, floats * o.n, floats * o.m, _compulsory_bytes(o))
-    return Sizes(*(np.array(each, _SHORT) for each in (*found, own)))
+    found = (o.m, o.n, o.k or 1, o.batch, floats * o.n, floats * o.m, _compulsory_bytes(o))
+    return Sizes(*[np.array(each, _SHORT) for each in found])
 
 
 def parts(table: Table, of: Sizes) -> Parts:
@@ -360,29 +335,21 @@ def parts(table: Table, of: Sizes) -> Parts:
     full -= t.one
     np.copyto(full, waves, where=t.shares)
     left = np.ceil((blocks - full * t.room) / t.sms)
-    last = each * _root4(np.square(left * t.step), t.floor) + left * t.output
+    last = each * np.maximum(left * t.step, t.floor) + left * t.output
     busy = t.fill + full * (each * t.full_step + t.full_output) + last
     floats = down * of.b_floats + across * of.a_floats
     l2, dram = floats * t.l2_byte, t.dram_byte * of.bytes
-    # Workers cut a shared tile anywhere, so it has one part more.
-    met = np.maximum(splits, t.workers / tiles + t.beside).astype(np.intp)
-    waits, read = _EXCHANGES.take(met, axis=1, mode="clip")
-    cut = np.maximum(blocks - tiles, t.cut)  # parts that are written, and read by another block
-    adding = t.sync * waits + t.part * read + t.moved * cut
-    total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + adding + t.launch
+    # Workers cut a shared tile anywhere. What a tile's own block adds is not written.
+    adding = t.part * (splits + t.workers / tiles) + t.moved * (blocks - tiles)
+    rest = t.rest + adding
+    total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + rest
     # What is asked about is told, what is chosen is there once and has short sums.
     if t.splits is None:
-        np.copyto(total, np.inf, where=splits < t.least_splits)
+        np.copyto(total, _NEVER, where=splits < t.least_splits)
         if of.k > t.shortest:
             longest = each * np.minimum(waves + t.own, t.one)  # workers have a part of a tile
-            np.copyto(total, np.inf, where=longest > t.most_steps)
-    return Parts(tiles, splits, each, waves, t.launch, busy, l2, dram, adding, total)
-
-
-def _root4(squared: Column, fourth: Column) -> Column:
-    """Return the fourth root of a square's square and a fourth power."""
-    found: Column = np.sqrt(np.sqrt(squared * squared + fourth))
-    return found
+            np.copyto(total, _NEVER, where=longest > t.most_steps)
+    return Parts(tiles, splits, each, waves, busy, l2, dram, rest, total)
 
 
 def _compulsory_bytes(o: Operation) -> int:

@@ -28,6 +28,10 @@ SHAPE = ("outputs", "tall", "occupied", "threads", "step", "stages", "aspect")
 TRAITS = ("kernel", "bm", "bn", "bk", "tm", "tn", "stages", "kparts", "min_blocks", "resident",
           "workers", "warps", "ahead", "multiply", "load", "single", "quad", "lines", "run", "fold",
           "a_along_k", "b_along_n", "a_vector", "b_vector")  # fmt: skip
+# And what they ask of a product, and of what the model makes of both, which is filled in there.
+MADE = ("tiles", "each", "splits", "waves")
+SIZES = ("m", "n", "k", "batch")
+INPUTS = (*TRAITS, *MADE, *SIZES)
 # Where few sums meet, all threads add the parts, and each reads one float of some of them.
 _FEW = 2
 
@@ -41,8 +45,8 @@ class Features:
     a block: `multiply` are the cycles that its multiply-adds take of an SM at least, `run` the
     steps of k that a thread makes one after the other; the others are those of `Step`. `warps` are
     a block's on each of the four schedulers. `output_bytes` is what a block writes, `part_bytes`
-    what adding a tile's parts of k reads of each. `shape` and `traits` have a row for each variant,
-    and a column for each of SHAPE and of TRAITS.
+    what adding a tile's parts of k reads of each, if it is `cut`. `shape` and `inputs` have a row
+    for each variant, and a column for each of SHAPE and of INPUTS.
     """
 
     variants: tuple[Variant, ...]
@@ -66,11 +70,12 @@ class Features:
     fold: Column
     output_bytes: Column
     part_bytes: Column
+    cut: Column
     shape: Column
-    traits: Column
+    inputs: Column
 
 
-_COLUMNS = tuple(f.name for f in fields(Features) if f.name not in ("variants", "shape", "traits"))
+_COLUMNS = tuple(f.name for f in fields(Features) if f.name not in ("variants", "shape", "inputs"))
 
 
 def features(variants: Sequence[Variant], operation: Operation, gpu: Gpu) -> Features:
@@ -88,8 +93,9 @@ def features(variants: Sequence[Variant], operation: Operation, gpu: Gpu) -> Fea
     shapes = [_shape(variant, row["resident"]) for variant, row in rows.items()]
     shape = np.array(shapes).reshape(len(rows), len(SHAPE))
     traits = [_traits(variant, operation, row) for variant, row in rows.items()]
-    table = np.array(traits, float).reshape(len(rows), len(TRAITS))
-    return Features(variants=tuple(rows), shape=shape, traits=table, **columns)
+    inputs = np.zeros((len(rows), len(INPUTS)), np.float32)
+    inputs[:, : len(TRAITS)] = np.reshape(traits, (len(rows), len(TRAITS)))
+    return Features(variants=tuple(rows), shape=shape, inputs=inputs, **columns)
 
 
 def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
@@ -135,6 +141,7 @@ def _row(variant: Variant, operation: Operation, gpu: Gpu) -> dict[str, float]:
         "fold": step.fold,
         "output_bytes": FLOAT_BYTES * outputs,
         "part_bytes": 0.0 if few else FLOAT_BYTES * outputs,
+        "cut": variant.splits > 1 or variant.workers > 0,
     }
 
 

@@ -8,7 +8,6 @@ recorded on one GPU; for that GPU alone they are used, and `forest.json` names i
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tilewright.tuning.features import Column
 FILE = Path(__file__).with_name("forest.json")
 SCHEMA = 1
 LEVELS = 8  # of a tree at most: the bits of a byte
+SHORTLIST = 8  # variants that are corrected together, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,18 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """Trees as columns: of each level the input and the threshold, and all leaves."""
+    """Trees as columns: of each level the input and the threshold, and all leaves.
+
+    Thresholds and trees' first leaves are there once for each row: numpy is slow with shapes that
+    differ.
+    """
 
     gpu: str
     asked: npt.NDArray[np.intp]
     above: Column
     first: npt.NDArray[np.intp]
     leaves: Column
+    ones: Column
 
     @classmethod
     def of(cls, gpu: str, trees: Sequence[Tree], inputs: Sequence[str]) -> Forest:
@@ -53,20 +58,27 @@ class Forest:
         at = {name: index for index, name in enumerate(inputs)}
         # Levels that a tree has not are never above: their bits are 0.
         ask = [[*t.levels, *[(inputs[0], np.inf)] * (LEVELS - len(t.levels))] for t in trees]
+        above = np.array([above for tree in ask for _, above in tree], np.float32)
         leaves = [np.repeat(t.leaves, 2**LEVELS // len(t.leaves)) for t in trees]
         return cls(
             gpu=gpu,
             asked=np.array([at[name] for tree in ask for name, _ in tree], np.intp),
-            above=np.array([above for tree in ask for _, above in tree], np.float32),
-            first=2**LEVELS * np.arange(len(trees)),
+            above=np.tile(above, (SHORTLIST, 1)),
+            first=np.tile(2**LEVELS * np.arange(len(trees)), (SHORTLIST, 1)),
             leaves=np.concatenate([np.empty(0), *leaves]).astype(np.float32),
+            ones=np.ones(len(trees), np.float32),
         )
 
     def corrections(self, inputs: Column) -> Column:
-        """Return what is to be added to the logarithms of times. Shapes: [rows, inputs], [rows]."""
-        answers = inputs.take(self.asked, axis=1) > self.above
-        leaves = np.packbits(answers).reshape(len(inputs), -1)
-        corrections: Column = self.leaves.take(leaves + self.first).sum(axis=1)
+        """Return what is to be added to the logarithms of times.
+
+        Shapes: [rows, inputs], of at most SHORTLIST rows; [rows].
+        """
+        rows = len(inputs)
+        answers = inputs.take(self.asked, axis=1) > self.above[:rows]
+        leaves = np.packbits(answers).reshape(rows, -1).astype(np.intp)
+        leaves += self.first[:rows]
+        corrections: Column = self.leaves.take(leaves).dot(self.ones)
         return corrections
 
 
@@ -80,8 +92,7 @@ def read_trees(data: Mapping[str, Any]) -> list[Tree]:
     ]
 
 
-@functools.cache
-def shipped_forest(inputs: tuple[str, ...]) -> Forest:
+def shipped_forest(inputs: Sequence[str]) -> Forest:
     """Return the trees that the package ships, for inputs that come in this order."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
     return Forest.of(data["gpu"], read_trees(data), inputs)

@@ -7,6 +7,7 @@ products are and of what the model makes of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,32 +17,24 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.tuning.cost import Parts, Sizes, Table, parts, sizes, tabulate
-from tilewright.tuning.features import TRAITS, Column, features
-from tilewright.tuning.forest import Forest, shipped_forest
+from tilewright.tuning.features import INPUTS, MADE, SIZES, TRAITS, Column, features
+from tilewright.tuning.forest import SHORTLIST, Forest, shipped_forest
 
-# So many of the model's first are corrected, and compared by a choice.
-SHORTLIST = 8
-
-INPUTS = (
-    *TRAITS,
-    *("tiles", "each", "splits", "waves"),
-    *("tail", "rows", "columns"),
-    *("m", "n", "k", "batch"),
-)
-_MADE, _TAIL, _SIZES = map(INPUTS.index, ("tiles", "tail", "m"))
-_SIDES = slice(INPUTS.index("bm"), INPUTS.index("bn") + 1)
+_MADE = slice(len(TRAITS), len(TRAITS) + len(MADE))
+_SIZES = slice(_MADE.stop, len(INPUTS))
 
 
-def forest_of(gpu: Gpu) -> Forest | None:
-    """Return the trees for a GPU, None where none were grown."""
+@functools.cache
+def forest_of(gpu: str) -> Forest | None:
+    """Return the trees for a GPU by its name, None where none were grown."""
     forest = shipped_forest(INPUTS)
-    return forest if forest.gpu == gpu.name else None
+    return forest if forest.gpu == gpu else None
 
 
 def shortlist(
     table: Table, of: Sizes, found: Parts, forest: Forest | None, count: int = SHORTLIST
-) -> tuple[npt.NDArray[np.intp], Column]:
-    """Return the rows of a table that the model ranks first, and their times, least first.
+) -> list[tuple[float, int]]:
+    """Return the times of what the model ranks first and their rows in a table, the least first.
 
     Units: seconds.
     """
@@ -50,25 +43,15 @@ def shortlist(
     seconds = total.take(rows)
     if forest is not None:
         seconds *= np.exp(forest.corrections(described(table, of, found, rows)))
-    order = seconds.argsort(kind="stable")
-    return rows.take(order), seconds.take(order)
+    return sorted(zip(seconds.tolist(), rows.tolist(), strict=True))
 
 
 def described(table: Table, of: Sizes, found: Parts, rows: npt.NDArray[np.intp]) -> Column:
-    """Return what the trees know of some rows of a table, by the names of INPUTS.
-
-    Beside the tile's traits: output tiles, parts of k and their steps, waves; what the last wave
-    leaves idle, and edges of rows and columns, as factors; and the product's sizes.
-    """
-    inputs = np.empty((len(rows), len(INPUTS)), np.float32)
-    inputs[:, :_MADE] = table.traits.take(rows, axis=0)
-    made = np.array([found.tiles, found.each, found.splits, found.waves])
-    inputs[:, _MADE:_TAIL] = made.take(rows, axis=1).T
-    whole = inputs[:, _TAIL:_SIZES]
-    whole[:, 0] = inputs[:, _TAIL - 1]
-    whole[:, 1:] = of.own[:2] / inputs[:, _SIDES]
-    np.divide(np.ceil(whole), whole, out=whole)
-    inputs[:, _SIZES:] = of.own
+    """Return what the trees know of some rows of a table, by the names of INPUTS."""
+    inputs = table.inputs.take(rows, axis=0)
+    made = np.array([found.tiles, found.each, found.splits, found.waves], np.float32)
+    inputs[:, _MADE] = made.take(rows, axis=1).T
+    inputs[:, _SIZES] = of[: len(SIZES)]
     return inputs
 
 
@@ -79,16 +62,17 @@ def times(table: Table, of: Sizes, forest: Forest | None) -> Column:
     in the model's order. Units: seconds.
     """
     found = parts(table, of)
-    rows, seconds = shortlist(table, of, found, forest)
-    worst = (seconds / found.total[rows]).max(initial=1.0)
-    corrected: Column = worst * found.total
-    corrected[rows] = seconds
+    first = shortlist(table, of, found, forest)
+    worst = max((seconds / float(found.total[row]) for seconds, row in first), default=1.0)
+    corrected: Column = max(worst, 1.0) * found.total
+    for seconds, row in first:
+        corrected[row] = seconds
     return corrected
 
 
 def predict(operation: Operation, variants: Sequence[Variant], gpu: Gpu) -> list[float]:
     """Return the predicted seconds of variants; infinite where no SM holds a block of it."""
     table = tabulate(features(variants, operation, gpu), gpu)
-    seconds = times(table, sizes(operation), forest_of(gpu)).tolist()
+    seconds = times(table, sizes(operation), forest_of(gpu.name)).tolist()
     found = dict(zip(table.variants, seconds, strict=True))
     return [found.get(variant, float("inf")) for variant in variants]

@@ -11,7 +11,7 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import GEMM_KERNELS, gemm_kernel, variants
 from tilewright.kernels.tiles import VECTOR_FLOATS
-from tilewright.tuning.cost import Table, tabulate, with_free_splits
+from tilewright.tuning.cost import Table, with_free_splits
 from tilewright.tuning.features import features
 from tilewright.tuning.predict import predict
 
@@ -59,7 +59,7 @@ def table(operation: Operation, gpu: Gpu) -> Table:
         alone = dict.fromkeys(replace(v, splits=1, workers=0) for v in ways)
         sharing = [v for v in alone if gemm_kernel(v.kernel).shares]
         tiles = [*alone, *(replace(v, workers=workers_of(v.tile, gpu)) for v in sharing)]
-        found = with_free_splits(tabulate(features(tiles, typical, gpu), gpu))
+        found = with_free_splits(features(tiles, typical, gpu), gpu)
         _TABLES[key] = found
     return found
 
