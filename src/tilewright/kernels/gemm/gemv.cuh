@@ -8,6 +8,7 @@
 // no thread waits for another before it has its sums. What other warps read of A again is in L1,
 // around which B goes.
 // Shared memory, dynamic: 4 * max(warps * bm * bn, threads) bytes.
+#include "lib/long_sum.cuh"
 #include "lib/narrow.cuh"
 #include "lib/product.cuh"
 #include "lib/tile.cuh"
@@ -65,20 +66,21 @@ __device__ void few_rows(const Product& p)
   };
 #pragma unroll
   for (int stage = 0; stage < T.stages; ++stage) read(stage);
-  float acc[T.tm * T.tn] = {};
+  LongSum acc[T.tm * T.tn] = {};
 
   // main loop
 #pragma unroll 1
   for (int step = part.first; step < part.last; step += T.stages) {
 #pragma unroll
     for (int stage = 0; stage < T.stages; ++stage) {
+      if (step + stage >= part.last) break;
 #pragma unroll
       for (int i = 0; i < T.tm; ++i) multiply(acc + i * T.tn, frag_a[stage][i], frag_b[stage]);
       read(stage);
     }
   }
 
-  finish<T, X>(acc, p, part, reinterpret_cast<float*>(shared));
+  finish<T, X>(acc, p, part, reinterpret_cast<LongSum*>(shared));
 }
 
 template <Tile T, Access X>
