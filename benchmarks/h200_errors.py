@@ -74,6 +74,7 @@ def measure(cases: list[Case], chosen: list[Variant], seconds: float) -> list[di
     """Return a row for each case: the largest errors of everyone by seed."""
     import torch
 
+    torch.set_float32_matmul_precision("highest")  # no TF32
     deadline = time.monotonic() + seconds
     rows: list[dict[str, Any]] = []
     with torch.no_grad():
