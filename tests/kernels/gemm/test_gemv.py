@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from kernels.gemm.held import assert_held, strided
-from tilewright.bench.emulated_gemm import compile_variant
+from tilewright.bench.emulated_gemm import compile_variant, emulate_gemm
 from tilewright.gpus import gpu
 from tilewright.kernels.gemm.gemv import GEMV
 from tilewright.kernels.gemm.kernel import Variant
@@ -55,6 +56,40 @@ def test_many_parts_of_few_sums_are_shared_out_among_threads() -> None:
     assert_held(Operation.plain(1, 1, 33 * 256 - 3), gemv(tile, splits=33))
 
 
+@pytest.mark.parametrize("splits", [1, 2, 9])
+def test_every_sum_is_rounded_once(splits: int) -> None:
+    # Wide data, where float sums are far off: nearly all of a few would not be the nearest float.
+    # More than half as many outputs as threads, and fewer: the parts of k meet in two ways.
+    for tile in (ALONG, replace(ALONG, bn=128, kparts=2, bk=8)):
+        o = Operation.plain(2, 48, 64 * 9, layout="nn")
+        rng = np.random.default_rng(splits)
+        a, b = (
+            (rng.standard_normal(shape) * np.exp(3 * rng.standard_normal(shape))).astype(np.float32)
+            for shape in ((o.m, o.k), (o.k, o.n))
+        )
+        nearest = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+        d = emulate_gemm(o, gemv(tile, splits), a, b)[0]
+        assert np.array_equal(d, nearest)
+
+
+def test_values_that_are_not_finite_come_through() -> None:
+    o = Operation.plain(2, 4, 300)
+    a, b = np.ones((o.m, o.k), np.float32), np.ones((o.k, o.n), np.float32)
+    b[7, 0], b[8, 1], b[:, 2] = np.inf, np.nan, np.finfo(np.float32).max
+    d = emulate_gemm(o, gemv(ALONG, 2), a, b)[0]
+    assert np.array_equal(d[0], [np.inf, np.nan, np.inf, 300], equal_nan=True)
+
+
+def test_sums_are_float_where_double_is_slow() -> None:
+    o = Operation.plain(1, 1792, 5120)
+    tile = replace(ALONG, bm=1, tm=1)
+    for arch, expected in (("sm_86", {"FFMA"}), ("sm_80", {"FFMA", "DFMA", "DADD"})):
+        (code,) = disassemble(compile_variant(o, gemv(tile), arch)).functions.values()
+        used = {i.mnemonic for i in code.instructions} & {"FFMA", "DFMA", "DADD"}
+        assert used == expected  # FFMA: alpha and beta
+    assert_held(Operation.plain(1, 20, 204), gemv(ALONG, splits=3), on="RTX A6000")
+
+
 @pytest.mark.parametrize("sizes", [(1, 105, 107), (1, 1792, 5120), (4096, 2, 64), (1, 1, 10**6)])
 @pytest.mark.parametrize("layout", ["nn", "nt"])
 def test_variants_are_legal_and_fill_the_gpu(sizes: tuple[int, int, int], layout: str) -> None:
@@ -68,7 +103,7 @@ def test_variants_are_legal_and_fill_the_gpu(sizes: tuple[int, int, int], layout
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt"])
-def test_all_reads_of_its_stages_come_before_the_first_product(layout: str) -> None:
+def test_all_reads_of_its_stages_come_before_the_first_wait(layout: str) -> None:
     o = Operation.plain(1, 1792, 5120, layout=layout)
     tile = replace(ALONG if layout == "nn" else ACROSS, bm=1, tm=1, min_blocks=2)
     artifact = compile_variant(o, gemv(tile), "sm_90")
@@ -77,5 +112,5 @@ def test_all_reads_of_its_stages_come_before_the_first_product(layout: str) -> N
     names = [i.mnemonic for i in code.instructions]
     reads = [i for i, name in enumerate(names) if name == "LDG.E.NA.128.CONSTANT"]
     # Of a step 4 in either tile's own way: 4 rows of four columns, 2 columns of four rows.
-    before = sum(i < names.index("FFMA") for i in reads)
+    before = sum(i < names.index("F2F.F64.F32") for i in reads)
     assert before == tile.stages * (4 if layout == "nn" else 2)
