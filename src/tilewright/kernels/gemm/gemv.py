@@ -13,8 +13,7 @@ from tilewright.launch import Launch
 
 # Rows of which a thread can hold its part of A for some steps.
 MOST_ROWS = 4
-# Its sums are double where that costs nothing (lib/long_sum.cuh), float elsewhere.
-_SUM_BYTES = 8
+_SUM_BYTES = 8  # of a double, which some sums are (gemv.cuh)
 # (lanes along the long side, columns of a thread, threads, steps under way). With neighbours along
 # the long side, 64 bytes or more side by side; with neighbours along k, all lanes along k. 8 to 16
 # loads of 128 bits under way in each thread, so 64 to 128 KB an SM.

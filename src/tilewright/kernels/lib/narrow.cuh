@@ -145,14 +145,14 @@ struct Shares {
 };
 
 // Four steps along k of one row of a thread's outputs.
-template <class Sum, int count>
-__device__ void multiply(Sum* acc, const float4& a, const float (&b)[4][count])
+template <int count>
+__device__ void multiply(float* acc, const float4& a, const float (&b)[4][count])
 {
-  const Sum frag_a[4] = {a.x, a.y, a.z, a.w};
+  const float frag_a[4] = {a.x, a.y, a.z, a.w};
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
 #pragma unroll
-    for (int c = 0; c < count; ++c) acc[c] = fma(frag_a[j], Sum{b[j][c]}, acc[c]);
+    for (int c = 0; c < count; ++c) acc[c] = fmaf(frag_a[j], b[j][c], acc[c]);
   }
 }
 
