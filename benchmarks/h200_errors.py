@@ -133,10 +133,11 @@ def ratios_of(
 
 
 def compared(ratios: list[float]) -> dict[str, Any]:
-    """Return what is said of ratios: their mean, how many are far from 1, the largest."""
+    """Return what is said of ratios: their mean, shares that are 1 and far from 1, the largest."""
     count = len(ratios)
     return {
         "ratios": count,
+        "equal": round(ratios.count(1.0) / count, DIGITS),
         "mean": round(math.exp(sum(map(math.log, ratios)) / count), DIGITS),
         "above": round(sum(ratio > LUCKY for ratio in ratios) / count, DIGITS),
         "below": round(sum(ratio < 1 / LUCKY for ratio in ratios) / count, DIGITS),
