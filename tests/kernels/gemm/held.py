@@ -12,7 +12,12 @@ UNIT_ROUNDOFF = 2.0**-24
 
 
 def assert_held(
-    operation: Operation, variant: Variant, *, alpha: float = 1.0, beta: float = 0.0
+    operation: Operation,
+    variant: Variant,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    on: str = "H200",
 ) -> None:
     """Compute a product on the emulator, twice, and compare it with float64."""
     o = operation
@@ -27,7 +32,9 @@ def assert_held(
         c = np.repeat(c[:, :1], o.m, axis=1)
     if c is not None and beta == 0:
         c[:] = np.nan  # not to be read
-    first, second = (emulate_gemm(o, variant, a, b, c, alpha=alpha, beta=beta) for _ in range(2))
+    first, second = (
+        emulate_gemm(o, variant, a, b, c, alpha=alpha, beta=beta, on=on) for _ in range(2)
+    )
     assert np.array_equal(first, second)
     added = 0.0 if c is None or beta == 0 else beta * c.astype(np.float64)
     expected = alpha * np.matmul(a.astype(np.float64), b) + added

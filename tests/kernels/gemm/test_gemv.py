@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from kernels.gemm.held import assert_held, strided
-from tilewright.bench.emulated_gemm import compile_variant
+from kernels.gemm.held import UNIT_ROUNDOFF, assert_held, strided
+from tilewright.bench.emulated_gemm import compile_variant, emulate_gemm
 from tilewright.gpus import gpu
 from tilewright.kernels.gemm.gemv import GEMV
 from tilewright.kernels.gemm.kernel import Variant
@@ -53,6 +54,45 @@ def test_many_parts_of_few_sums_are_shared_out_among_threads() -> None:
     # One sum a block in 33 parts, which 16 of 64 threads add.
     tile = Tile(bm=1, bn=1, bk=256, stages=1, kparts=64)
     assert_held(Operation.plain(1, 1, 33 * 256 - 3), gemv(tile, splits=33))
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize(
+    ("rows", "layout", "tile"),
+    [
+        (2, "nn", ALONG),
+        (2, "nn", replace(ALONG, bn=128, kparts=2, bk=8)),  # parts meet as many sums do
+        (1, "nt", replace(ACROSS, bm=1, tm=1)),
+    ],
+)
+def test_small_products_are_not_lost_beside_a_large_one(
+    rows: int, layout: str, tile: Tile, splits: int
+) -> None:
+    # 1 + 2^-26 is 1 in float: the thread with the 1 would lose its 127 other products. Four at a
+    # time lose three, and the result is rounded once.
+    o = Operation.plain(rows, 16, 32 * tile.bk, layout=layout)
+    a, b = np.ones((o.m, o.k), np.float32), np.full((o.k, o.n), 2.0**-26, np.float32)
+    b[0] = 1
+    d = emulate_gemm(o, gemv(tile, splits), a, b)[0]
+    exact = 1 + (o.k - 1) * 2.0**-26
+    assert np.abs(d.astype(np.float64) - exact).max() <= 3 * 2.0**-26 + UNIT_ROUNDOFF
+
+
+def test_values_that_are_not_finite_come_through() -> None:
+    o = Operation.plain(2, 4, 300)
+    a, b = np.ones((o.m, o.k), np.float32), np.ones((o.k, o.n), np.float32)
+    b[7, 0], b[8, 1], b[:, 2] = np.inf, np.nan, np.finfo(np.float32).max
+    d = emulate_gemm(o, gemv(ALONG, 2), a, b)[0]
+    assert np.array_equal(d[0], [np.inf, np.nan, np.inf, 300], equal_nan=True)
+
+
+def test_sums_are_float_where_double_is_slow() -> None:
+    o = Operation.plain(1, 1792, 5120)
+    tile = replace(ALONG, bm=1, tm=1)
+    for arch, fast in (("sm_86", False), ("sm_80", True)):
+        (code,) = disassemble(compile_variant(o, gemv(tile), arch)).functions.values()
+        assert ("DADD" in {i.mnemonic for i in code.instructions}) == fast
+    assert_held(Operation.plain(1, 20, 204), gemv(ALONG, splits=3), on="RTX A6000")
 
 
 @pytest.mark.parametrize("sizes", [(1, 105, 107), (1, 1792, 5120), (4096, 2, 64), (1, 1, 10**6)])

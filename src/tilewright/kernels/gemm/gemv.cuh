@@ -2,12 +2,14 @@
 //
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
 // alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds in
-// parts of k, and the parts in a fixed order; beta = 0 never reads C.
+// parts of k, and the parts in a fixed order; where that costs no time four at a time, and these in
+// double. beta = 0 never reads C.
 //
 // Tile, grid: lib/narrow.cuh. A thread reads A and B straight into registers, `stages` steps ahead;
 // no thread waits for another before it has its sums. What other warps read of A again is in L1,
 // around which B goes.
-// Shared memory, dynamic: 4 * max(warps * bm * bn, threads) bytes.
+// Shared memory, dynamic: 8 * max(warps * bm * bn, threads) bytes.
+#include "lib/long_sum.cuh"
 #include "lib/narrow.cuh"
 #include "lib/product.cuh"
 #include "lib/tile.cuh"
@@ -37,11 +39,16 @@ __device__ void read_a(float4 (&frag)[T.tm], const float* a, const Product& p, i
   }
 }
 
+// Whether sums are kept in double: one row is, and two that are read by columns; more would take time.
+template <Tile T, Access X>
+constexpr bool in_double = fast_double && (T.tm == 1 || (T.tm == 2 && Shares<T, X>::b_columns));
+
 template <Tile T, Access X>
 __device__ void few_rows(const Product& p)
 {
   // coordinates
   using S = Shares<T, X>;
+  using Sum = typename LongSum<in_double<T, X>>::Type;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const Part part = part_of_block<T>(p);
 
@@ -65,20 +72,24 @@ __device__ void few_rows(const Product& p)
   };
 #pragma unroll
   for (int stage = 0; stage < T.stages; ++stage) read(stage);
-  float acc[T.tm * T.tn] = {};
+  Sum acc[T.tm * T.tn] = {};
 
   // main loop
 #pragma unroll 1
   for (int step = part.first; step < part.last; step += T.stages) {
 #pragma unroll
     for (int stage = 0; stage < T.stages; ++stage) {
+      // A jump between steps: ptxas would convert the sums of later ones first, and wait for them.
+      if (in_double<T, X> && T.stages > 2 && step + stage >= part.last) break;
 #pragma unroll
-      for (int i = 0; i < T.tm; ++i) multiply(acc + i * T.tn, frag_a[stage][i], frag_b[stage]);
+      for (int i = 0; i < T.tm; ++i) {
+        add_products(acc + i * T.tn, frag_a[stage][i], frag_b[stage]);
+      }
       read(stage);
     }
   }
 
-  finish<T, X>(acc, p, part, reinterpret_cast<float*>(shared));
+  finish<T, X>(acc, p, part, reinterpret_cast<Sum*>(shared));
 }
 
 template <Tile T, Access X>

@@ -78,9 +78,9 @@ def lanes(tile: Tile) -> int:
     return tile.bn // tile.tn if by_rows(tile) else tile.bm // tile.tm
 
 
-def sums_bytes(tile: Tile) -> int:
+def sums_bytes(tile: Tile, sum_bytes: int = FLOAT_BYTES) -> int:
     """Return the shared memory in which the threads of a block add their sums."""
-    return FLOAT_BYTES * max(tile.threads // WARP_THREADS * tile.bm * tile.bn, tile.threads)
+    return sum_bytes * max(tile.threads // WARP_THREADS * tile.bm * tile.bn, tile.threads)
 
 
 def grid(operation: Operation, variant: Variant) -> tuple[int, int, int]:
@@ -97,7 +97,9 @@ def launch(operation: Operation, variant: Variant, shared_bytes: int) -> Launch:
     return Launch(grid=grid(operation, variant), block=block, shared_bytes=shared_bytes)
 
 
-def workspace(operation: Operation, variant: Variant) -> Workspace:
+def workspace(
+    operation: Operation, variant: Variant, sum_bytes: int = FLOAT_BYTES
+) -> Workspace:
     """Return where the parts of k meet."""
     if variant.splits == 1:
         return Workspace()
@@ -107,7 +109,7 @@ def workspace(operation: Operation, variant: Variant) -> Workspace:
     if 2 * sums > tile.threads:
         sums = -(-sums // tile.threads) * tile.threads  # whole for each thread
     return Workspace(
-        partial_bytes=FLOAT_BYTES * long * short * splits * sums,
+        partial_bytes=sum_bytes * long * short * splits * sums,
         arrivals_bytes=4 * long * short * splits,
     )
 

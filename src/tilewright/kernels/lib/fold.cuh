@@ -4,7 +4,7 @@
 
 // The sum of value(first) and the next ones, `count` in all.
 template <int count, class Value>
-__device__ __forceinline__ float tree_sum(const Value& value, int first = 0)
+__device__ __forceinline__ auto tree_sum(const Value& value, int first = 0)
 {
   if constexpr (count == 1) {
     return value(first);
@@ -23,8 +23,8 @@ struct Folded {
 // Each time a lane gives half of its values away and gets the other half of its partner's, so the
 // sums end up spread over those lanes, and shuffles are count/2 + count/4 + .. instead of count
 // each time. The order of the additions is fixed.
-template <int bit, int count, int size>
-__device__ Folded fold(float (&value)[size], int lane, Folded held = {0, count})
+template <int bit, int count, int size, class Sum>
+__device__ Folded fold(Sum (&value)[size], int lane, Folded held = {0, count})
 {
   if constexpr (bit >= 32) {
     return held;
@@ -33,8 +33,8 @@ __device__ Folded fold(float (&value)[size], int lane, Folded held = {0, count})
     const bool upper = lane & bit;
 #pragma unroll
     for (int i = 0; i < half; ++i) {
-      const float low = value[i];
-      const float high = half + i < count ? value[half + i] : 0.0f;
+      const Sum low = value[i];
+      const Sum high = half + i < count ? value[half + i] : Sum{};
       value[i] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, bit);
     }
     if (upper) held.first += half;

@@ -157,9 +157,9 @@ __device__ void multiply(float* acc, const float4& a, const float (&b)[4][count]
 }
 
 // Adds the block's sums, then those of all blocks of the tile, and writes D.
-// Shared memory: `smem` of warps * bm * bn floats, and of as many as threads.
-template <Tile T, Access X>
-__device__ void finish(float (&acc)[T.tm * T.tn], const Product& p, const Part& part, float* smem)
+// Shared memory: `smem` of warps * bm * bn sums, and of as many as threads.
+template <Tile T, Access X, class Sum>
+__device__ void finish(Sum (&acc)[T.tm * T.tn], const Product& p, const Part& part, Sum* smem)
 {
   using S = Shares<T, X>;
   constexpr int outputs = T.bm * T.bn;
@@ -172,7 +172,7 @@ __device__ void finish(float (&acc)[T.tm * T.tn], const Product& p, const Part& 
     if (v < held.end) smem[warp * outputs + v * S::lanes_n + lane % S::lanes_n] = acc[i];
   }
   __syncthreads();  // no thread adds sums that are not written
-  float value[count] = {};
+  Sum value[count] = {};
 #pragma unroll
   for (int i = 0; i < count; ++i) {
     const int output = tid + i * T.threads();
@@ -194,6 +194,6 @@ __device__ void finish(float (&acc)[T.tm * T.tn], const Product& p, const Part& 
     const int64 from = part.batch * p.c_batch + row * p.c_row + col * p.c_col;
     const float old = p.beta != 0.0f ? p.c[from] : 0.0f;
     p.d[part.batch * p.d_batch + row * p.d_row + col * p.d_col] =
-        blend(p.alpha, value[i], p.beta, old);
+        blend(p.alpha, static_cast<float>(value[i]), p.beta, old);
   }
 }

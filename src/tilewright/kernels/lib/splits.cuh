@@ -39,17 +39,17 @@ __device__ bool last_to_arrive(const P& p, int64 slot, int parts)
 // reads more than some twice their square root. The groups follow the number of parts alone: the
 // order of the additions is the same in every run.
 //
-// Workspace: partial [slot][room][count / width][threads][width], arrivals [slot][room]. Within
-// four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does
+// Workspace: partial [slot][room][count / width][threads][width], of Sum, arrivals [slot][room].
+// Within four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does
 // not have, and a multiply-add reads one register of each (docs/schedule.md).
-template <int threads, int count, class P>
-__device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int part, int parts,
+template <int threads, int count, class Sum, class P>
+__device__ bool sum_parts(Sum (&value)[count], const P& p, int64 slot, int part, int parts,
                           int room)
 {
-  constexpr int width = count % 4 == 0 ? 4 : 1;
+  constexpr int width = sizeof(Sum) == 4 && count % 4 == 0 ? 4 : 1;
   constexpr int64 size = static_cast<int64>(threads) * count;
   constexpr int ahead = count <= 4 ? 8 : count <= 16 ? 4 : 1;  // parts read at a time
-  float* const first = p.partial + slot * room * size + threadIdx.x * width;
+  Sum* const first = reinterpret_cast<Sum*>(p.partial) + slot * room * size + threadIdx.x * width;
   int most = parts;  // in a group
   if (parts > 8) {
     for (most = 3; most * most < parts; ++most) continue;
@@ -60,7 +60,7 @@ __device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int par
     const int group = part / most;
     const int members = min(most, parts - group * most);
     const int groups = (parts + most - 1) / most;
-    float* const mine = first + part * stride;
+    Sum* const mine = first + part * stride;
 #pragma unroll
     for (int i = 0; i < count; i += width) {
       if constexpr (width == 4) {
@@ -72,8 +72,8 @@ __device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int par
     }
     if (!last_to_arrive(p, counter + group, members)) return false;
 #pragma unroll
-    for (int i = 0; i < count; ++i) value[i] = 0.0f;
-    const float* theirs = first + group * most * stride;
+    for (int i = 0; i < count; ++i) value[i] = Sum{};
+    const Sum* theirs = first + group * most * stride;
 #pragma unroll ahead
     for (int other = 0; other < members; ++other, theirs += stride) {
 #pragma unroll
@@ -98,8 +98,8 @@ __device__ bool sum_parts(float (&value)[count], const P& p, int64 slot, int par
 }
 
 // As sum_parts where every tile has p.splits parts; tiles are numbered with the batches.
-template <int threads, int count>
-__device__ bool sum_splits(float (&value)[count], const Product& p, int64 tile, int split)
+template <int threads, int count, class Sum>
+__device__ bool sum_splits(Sum (&value)[count], const Product& p, int64 tile, int split)
 {
   return sum_parts<threads>(value, p, tile, split, p.splits, p.splits);
 }
@@ -107,19 +107,20 @@ __device__ bool sum_splits(float (&value)[count], const Product& p, int64 tile, 
 // As sum_splits, for at most half as many outputs as threads: thread t has the sum of output t, and
 // the parts are shared out among all threads, so that few follow one another.
 //
-// Workspace: partial [tile][split][outputs], arrivals [tile]; `shared`: as many floats as threads.
-template <int threads, int outputs>
-__device__ bool sum_few_splits(float& value, float* shared, const Product& p, int64 tile, int split)
+// Workspace: partial [tile][split][outputs], of Sum, arrivals [tile]; `shared`: as many as threads.
+template <int threads, int outputs, class Sum>
+__device__ bool sum_few_splits(Sum& value, Sum* shared, const Product& p, int64 tile, int split)
 {
   if (p.splits == 1) return true;
   constexpr int most = threads / outputs;
   constexpr int groups = most < 16 ? most : 16;
   const int tid = threadIdx.x;
-  float* const first = p.partial + tile * p.splits * outputs + tid % outputs;
+  Sum* const first =
+      reinterpret_cast<Sum*>(p.partial) + tile * p.splits * outputs + tid % outputs;
   if (tid < outputs) __stcg(first + split * outputs, value);
   if (!last_to_arrive(p, tile, p.splits)) return false;
   if (tid < groups * outputs) {
-    float sum = 0.0f;
+    Sum sum{};
 #pragma unroll 8
     for (int part = tid / outputs; part < p.splits; part += groups) {
       sum += __ldcg(first + part * outputs);
