@@ -120,7 +120,8 @@ class Table:
     table once for each number of blocks that the GPU is to be filled with: `slots`. `shares` says
     which are workers: their last wave is a part of one like all others, so `step`, `floor` and
     `output`, which are of last waves, are 0. `own` is 1 for others. `one` and `sms` are the same
-    for all. No tile has too long a sum where k is at most `shortest`.
+    for all. No tile has too long a sum where k is at most `shortest`; `is_grouped` says whether any
+    block takes several products of a batch, or a part of one.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
     of k and their steps, and `room`: blocks that the GPU holds.
@@ -140,6 +141,7 @@ class Table:
     least_steps: Column
     most_steps: Column
     shortest: float
+    is_grouped: bool
     room: Column
     workers: Column
     shares: npt.NDArray[np.bool_]
@@ -162,9 +164,7 @@ class Table:
 _TIMES = ("fill", "step", "full_step", "floor", "output", "full_output", "rest", "part", "moved",
           "l2_byte", "dram_byte")  # fmt: skip
 _SHORTENED = tuple(
-    f.name
-    for f in fields(Table)
-    if f.name not in ("variants", "splits", "slots", "least_splits", "shortest", "shares")
+    f.name for f in fields(Table) if f.type == "Column" and f.name not in ("slots", "least_splits")
 )
 
 
@@ -239,6 +239,7 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
     columns |= {name: columns[name] * factor for name in _TIMES}
     return Table(
         variants=found.variants,
+        is_grouped=bool((found.products != 1).any()),
         shortest=float((found.most_steps * found.bk).min(initial=np.inf)),
         splits=np.array([float(v.splits) for v in found.variants]),
         slots=np.zeros(len(found.variants)),
@@ -323,7 +324,9 @@ def parts(table: Table, of: Sizes) -> Parts:
     t = table
     # Flat columns of one length throughout: numpy is slow at anything else this small.
     down, across = np.ceil(of.m / t.bm), np.ceil(of.n / t.bn)
-    tiles = np.ceil(down * across * of.batch / t.products)
+    tiles = down * across * of.batch
+    if t.is_grouped:
+        tiles = np.ceil(tiles / t.products)
     depth = np.ceil(of.k / t.bk)
     splits = np.floor(np.minimum(np.minimum(t.slots / tiles, depth / t.least_steps), t.most_splits))
     splits = np.maximum(splits, t.one if t.splits is None else t.splits)
@@ -339,8 +342,9 @@ def parts(table: Table, of: Sizes) -> Parts:
     busy = t.fill + full * (each * t.full_step + t.full_output) + last
     floats = down * of.b_floats + across * of.a_floats
     l2, dram = floats * t.l2_byte, t.dram_byte * of.bytes
-    # Workers cut a shared tile anywhere. What a tile's own block adds is not written.
-    adding = t.part * (splits + t.workers / tiles) + t.moved * (blocks - tiles)
+    # Workers cut a shared tile anywhere. Parts are read in groups of about their root (splits.cuh);
+    # what a tile's own block adds is not written.
+    adding = t.part * np.sqrt(splits + t.workers / tiles) + t.moved * (blocks - tiles)
     rest = t.rest + adding
     total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + rest
     # What is asked about is told, what is chosen is there once and has short sums.
