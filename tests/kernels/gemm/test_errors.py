@@ -89,8 +89,9 @@ GEMV_PARTS = Variant(
 @pytest.mark.parametrize(
     ("variant", "shape", "batch", "layout", "sums"),
     [
-        (TINY, (1, 100, 200), 30, "nn", [*stretches(*[32] * 6, 8)]),
-        (TINY, (1, 100, 100), 30, "nt", [*stretches(32, 32, 32, 4)]),
+        # Eight products at a time, the rest in double; with more outputs a thread 32, in float.
+        (TINY, (1, 100, 200), 30, "nn", [*threads(25, 8), (200, ANYWHERE)]),
+        (TINY, (1, 100, 100), 30, "nt", [*threads(12, 8), *threads(1, 4), (100, ANYWHERE)]),
         (TINY_4, (16, 16, 200), 12, "nt", [*stretches(*[32] * 6, 8)]),
         (TINY_8, (16, 16, 128), 12, "nn", [*stretches(128)]),
         (TILED, (64, 64, 2057), 1, "nn", [*stretches(473, 528, 528, 528)]),

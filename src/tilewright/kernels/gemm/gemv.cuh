@@ -39,6 +39,22 @@ __device__ void read_a(float4 (&frag)[T.tm], const float* a, const Product& p, i
   }
 }
 
+// Four steps along k of one row of a thread's outputs.
+template <int count>
+__device__ void add_products(float* acc, const float4& a, const float (&b)[4][count])
+{
+  multiply(acc, a, b);
+}
+
+template <int count>
+__device__ void add_products(double* acc, const float4& a, const float (&b)[4][count])
+{
+  float four[count] = {};
+  multiply(four, a, b);
+#pragma unroll
+  for (int c = 0; c < count; ++c) acc[c] += four[c];
+}
+
 // Whether sums are kept in double: one row is, and two that are read by columns; more would take time.
 template <Tile T, Access X>
 constexpr bool in_double = fast_double && (T.tm == 1 || (T.tm == 2 && Shares<T, X>::b_columns));
