@@ -3,7 +3,8 @@
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
 // alignment; m, n, k >= 1. Products are summed in the order of k, one fused multiply-add each, and
 // where a thread has few outputs in runs of 32, whose sums are added in order: a long sum has a
-// large error. Where it has one, they are runs of 8 and added in double. beta = 0 never reads C.
+// large error. Where it has one, they are runs of 8, added in double (lib/long_sum.cuh). beta = 0
+// never reads C.
 //
 // Tile: bm x bn outputs a block at most, of as many whole products as fit; tm x tn a thread, which
 // lie blockDim.y rows and blockDim.x columns apart. A thread's place in the block is (column, row,
@@ -140,9 +141,10 @@ struct Reader {
   }
 };
 
-constexpr int few_outputs = 4;    // of a thread, which has registers for their sums twice
+constexpr int few_outputs = 4;  // of a thread, which has registers for their sums twice
 
-// What a thread adds one after another, where sums are kept twice, and what it adds those in.
+// How many products a thread adds one after another where sums are kept twice, and what it adds
+// these runs in.
 template <Tile T>
 struct Runs {
   static constexpr bool in_double = fast_double && T.tm * T.tn == 1;
