@@ -97,9 +97,7 @@ def launch(operation: Operation, variant: Variant, shared_bytes: int) -> Launch:
     return Launch(grid=grid(operation, variant), block=block, shared_bytes=shared_bytes)
 
 
-def workspace(
-    operation: Operation, variant: Variant, sum_bytes: int = FLOAT_BYTES
-) -> Workspace:
+def workspace(operation: Operation, variant: Variant, sum_bytes: int = FLOAT_BYTES) -> Workspace:
     """Return where the parts of k meet."""
     if variant.splits == 1:
         return Workspace()
