@@ -10,6 +10,7 @@ Sci. Comput. 41 (2019).
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,17 +89,18 @@ GEMV_PARTS = Variant(
 @pytest.mark.parametrize(
     ("variant", "shape", "batch", "layout", "sums"),
     [
-        (TINY, (1, 100, 200), 30, "nn", [*stretches(*[32] * 6, 8)]),
-        (TINY, (1, 100, 100), 30, "nt", [*stretches(32, 32, 32, 4)]),
+        # Eight products at a time, the rest in double; with more outputs a thread 32, in float.
+        (TINY, (1, 100, 200), 30, "nn", [*threads(25, 8), (200, ANYWHERE)]),
+        (TINY, (1, 100, 100), 30, "nt", [*threads(12, 8), *threads(1, 4), (100, ANYWHERE)]),
         (TINY_4, (16, 16, 200), 12, "nt", [*stretches(*[32] * 6, 8)]),
         (TINY_8, (16, 16, 128), 12, "nn", [*stretches(128)]),
         (TILED, (64, 64, 2057), 1, "nn", [*stretches(473, 528, 528, 528)]),
+        # Four products at a time, the rest in double.
+        (GEMV, (1, 512, 6144), 1, "nt", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
+        (GEMV_PARTS, (2, 256, 6144), 1, "nn", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
+        # More rows: all in float.
         (
-            GEMV, (1, 512, 6144), 1, "nt",
-            [*threads(512, 12), *tree(512, 12)],
-        ),
-        (
-            GEMV_PARTS, (2, 256, 6144), 1, "nn",
+            replace(GEMV_PARTS, tile=replace(GEMV_PARTS.tile, bm=3, tm=3)), (3, 256, 6144), 1, "nn",
             [*threads(512, 12), *tree(512, 12)],
         ),
     ],

@@ -2,8 +2,8 @@
 //
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
 // alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds in
-// parts of k, and the parts in a fixed order; where that costs no time four at a time, and these in
-// double. beta = 0 never reads C.
+// parts of k, and the parts in a fixed order; where it costs little time four products at a time,
+// and these in double. beta = 0 never reads C.
 //
 // Tile, grid: lib/narrow.cuh. A thread reads A and B straight into registers, `stages` steps ahead;
 // no thread waits for another before it has its sums. What other warps read of A again is in L1,
@@ -39,7 +39,25 @@ __device__ void read_a(float4 (&frag)[T.tm], const float* a, const Product& p, i
   }
 }
 
-// Whether sums are kept in double: one row is, and two that are read by columns; more would take time.
+// Four steps along k of one row of a thread's outputs: into float, or four products in float and
+// their sum into double, since an SM widens few floats a cycle.
+template <int count>
+__device__ void add_products(float* acc, const float4& a, const float (&b)[4][count])
+{
+  multiply(acc, a, b);
+}
+
+template <int count>
+__device__ void add_products(double* acc, const float4& a, const float (&b)[4][count])
+{
+  float four[count] = {};
+  multiply(four, a, b);
+#pragma unroll
+  for (int c = 0; c < count; ++c) acc[c] += four[c];
+}
+
+// Whether sums are kept in double: of one row, and of two where B is read by columns; others would
+// take more time.
 template <Tile T, Access X>
 constexpr bool in_double = fast_double && (T.tm == 1 || (T.tm == 2 && Shares<T, X>::b_columns));
 

@@ -3,7 +3,8 @@
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
 // alignment; m, n, k >= 1. Products are summed in the order of k, one fused multiply-add each, and
 // where a thread has few outputs in runs of 32, whose sums are added in order: a long sum has a
-// large error. beta = 0 never reads C.
+// large error. Where it has one, they are runs of 8, added in double (lib/long_sum.cuh). beta = 0
+// never reads C.
 //
 // Tile: bm x bn outputs a block at most, of as many whole products as fit; tm x tn a thread, which
 // lie blockDim.y rows and blockDim.x columns apart. A thread's place in the block is (column, row,
@@ -25,6 +26,7 @@
 #include "lib/async.cuh"
 #include "lib/epilogue.cuh"
 #include "lib/fragment.cuh"
+#include "lib/long_sum.cuh"
 #include "lib/product.cuh"
 #include "lib/stream.cuh"
 #include "lib/tile.cuh"
@@ -139,8 +141,16 @@ struct Reader {
   }
 };
 
-constexpr int few_outputs = 4;    // of a thread, which has registers for their sums twice
-constexpr int few_products = 32;  // added one after another, where sums are kept twice
+constexpr int few_outputs = 4;  // of a thread, which has registers for their sums twice
+
+// How many products a thread adds one after another where sums are kept twice, and what it adds
+// these runs in.
+template <Tile T>
+struct Runs {
+  static constexpr bool in_double = fast_double && T.tm * T.tn == 1;
+  static constexpr int products = in_double ? 8 : 32;
+  using Sum = typename LongSum<in_double>::Type;
+};
 
 template <Tile T, Access X>
 __global__ void __launch_bounds__(T.threads(), T.min_blocks)
@@ -200,15 +210,21 @@ tiny(const __grid_constant__ Product p)
   };
   float acc[T.tm][T.tn] = {};
   if constexpr (T.tm * T.tn <= few_outputs) {
+    typename Runs<T>::Sum total[T.tm][T.tn] = {};
 #pragma unroll 1
-    for (int kk = 0; kk < p.k; kk += few_products) {
+    for (int kk = 0; kk < p.k; kk += Runs<T>::products) {
       float sums[T.tm][T.tn] = {};
-      add_products(sums, kk, min(kk + few_products, p.k));
+      add_products(sums, kk, min(kk + Runs<T>::products, p.k));
 #pragma unroll
       for (int i = 0; i < T.tm; ++i) {
 #pragma unroll
-        for (int j = 0; j < T.tn; ++j) acc[i][j] += sums[i][j];
+        for (int j = 0; j < T.tn; ++j) total[i][j] += sums[i][j];
       }
+    }
+#pragma unroll
+    for (int i = 0; i < T.tm; ++i) {
+#pragma unroll
+      for (int j = 0; j < T.tn; ++j) acc[i][j] = static_cast<float>(total[i][j]);
     }
   } else {
     add_products(acc, 0, p.k);

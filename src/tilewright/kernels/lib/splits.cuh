@@ -40,8 +40,8 @@ __device__ bool last_to_arrive(const P& p, int64 slot, int parts)
 // order of the additions is the same in every run.
 //
 // Workspace: partial [slot][room][count / width][threads][width], of Sum, arrivals [slot][room].
-// Within four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B does
-// not have, and a multiply-add reads one register of each (docs/schedule.md).
+// Within four, the order is 1 0 3 2: ptxas then gives a sum the register bank that its column of B
+// does not have, and a multiply-add reads one register of each (docs/schedule.md).
 template <int threads, int count, class Sum, class P>
 __device__ bool sum_parts(Sum (&value)[count], const P& p, int64 slot, int part, int parts,
                           int room)
