@@ -26,8 +26,8 @@ PARTITIONS = 4
 # Instructions beyond a warp's place that its next step may depend on: a span, and what ends it.
 LOOKAHEAD = LONGEST + 1
 _NEVER = float("inf")
-# Where a warp that came to a barrier waits for the others: BAR.SYNC.DEFER_BLOCKING lets it go on until
-# then. Measured, sm_90: in 03 to 08 each barrier's samples are at the next of these behind it.
+# Where a warp that came to a barrier waits for the others: BAR.SYNC.DEFER_BLOCKING lets it go on
+# until then. Measured, sm_90: in 03 to 08 a barrier's samples are at the next of these behind it.
 _BLOCKING = frozenset({"shared", "global", "shuffle", "branch", "barrier", "membar", "fence"})
 # Pipes that are reached through the queue of the memory unit.
 _QUEUED = frozenset({"shared", "shuffle", "constant", "special", "xu"})
