@@ -1,7 +1,7 @@
 """The simulated SM runs the probes of the calibration, and takes the cycles that an H200 took.
 
 Each probe is compiled, counted on the CPU and simulated whole; the cycles of an instruction are the
-difference between three rounds of its loop and one.
+difference between nine rounds of its loop and three.
 """
 
 import json
@@ -26,7 +26,7 @@ from tilewright.toolchain import Artifact, compile_cuda
 from tilewright.toolchain.control import control_codes
 
 RECORD = Path(__file__).parents[2] / "benchmarks/results/calibration_nvidia_h200.json"
-ROUNDS = 4
+ROUNDS = 12
 
 
 @cache
@@ -62,7 +62,7 @@ def simulated(each: Probe, artifact: Artifact, warps: int, steps: int) -> float:
         sm = Sm(H200, code, [path], Hits(), blocks=1, warps_per_block=warps, sms=1)
         return sm.run().cycles
 
-    return (run(3) - run(1)) / (2 * steps * warps)
+    return (run(9) - run(3)) / (6 * steps * warps)
 
 
 @pytest.mark.parametrize(

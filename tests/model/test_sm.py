@@ -157,6 +157,21 @@ def test_a_barrier_waits_for_its_own_block_alone() -> None:
     assert together.stalls["barrier"] - apart.stalls["barrier"] == pytest.approx(400, abs=20)
 
 
+def test_a_warp_goes_on_with_arithmetic_until_its_barrier_blocks_it() -> None:
+    """Two warps wait 400 cycles for the other two of their block: 50 less with 50 to issue.
+
+    Read of 03 to 08 on an H200: all samples of `barrier` are at the next access or branch.
+    """
+    load = operation("shared", wavefronts=100.0, write_barrier=0)
+
+    def waited(arithmetic: int, then: str) -> float:
+        behind = [*[operation()] * arithmetic, operation(then), END]
+        return simulate([load, operation("barrier", wait=1), *behind], warps=4).stalls["barrier"]
+
+    for then in ("shared", "global", "branch"):
+        assert waited(0, then) - waited(50, then) == pytest.approx(4 * 13 + 2 * (50 - 13), abs=9)
+
+
 def test_a_full_queue_is_a_throttle_by_its_memory() -> None:
     """Eight wait in a partition's queue and twenty in the unit; the next does not issue."""
     for pipe, why in (("shared", "mio_throttle"), ("global", "lg_throttle")):
@@ -210,6 +225,51 @@ def test_the_unit_serves_two_warps_at_a_time() -> None:
 
 def test_a_long_access_does_not_hold_up_the_other_server() -> None:
     assert served([100.0, 1.0])[1] == H200.latency["lds"]
+
+
+@pytest.mark.parametrize(("wavefronts", "longest"), [(4.0, 37), (8.0, 136)])
+def test_a_load_waits_behind_those_that_wait_for_their_warp(
+    wavefronts: float, longest: int
+) -> None:
+    """Measured: the longest wait of a load beside 16 of a warp of another partition, 4 apart.
+
+    That warp keeps one of the two servers busy, and yet another's load is not served at once.
+    """
+    waits = []
+    for late in range(140):
+        units = Units(H200, Hits(), sms=1, warps_per_block=4, together=False)
+        queue, way = Queue(), Way()
+        for n in range(16):
+            if 4 * n < late:
+                load = operation("shared", wavefronts=wavefronts)
+                units.execute(4.0 * n, load, queue, 0, way)
+        result, _ = units.execute(late, operation("shared"), Queue(), 0, Way())
+        waits.append(result - late - H200.latency["lds"])
+    assert min(waits) == 0
+    assert max(waits) == pytest.approx(longest, abs=wavefronts)
+
+
+def test_a_full_queue_leaves_a_warp_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen warps go on from a barrier with six LDS.128 of four passes each, 4 cycles apart.
+
+    Measured: of each partition's warps one has sent its last one at once, the others 45, 81 and
+    129 cycles later in the mean. In turn all of them would be the last.
+    """
+    sent: dict[int, float] = {}
+    issue = Sm._issue
+
+    def noted(sm: Sm, now: float, partition: Any, number: int) -> None:
+        if sm._warps[number].at <= 6:
+            sent[number] = now
+        issue(sm, now, partition, number)
+
+    monkeypatch.setattr(Sm, "_issue", noted)
+    load = operation("shared", size=16, wavefronts=4.0, stall=4, write_barrier=0)
+    simulate([operation("barrier"), *[load] * 6, operation(wait=1), END], warps=16)
+    begin = min(sent.values())
+    for first in range(PARTITIONS):
+        found = sorted(sent[number] - begin for number in range(first, 16, PARTITIONS))
+        assert found == pytest.approx([0, 45, 81, 129], abs=24)
 
 
 def test_the_warp_that_issued_longest_ago_is_next() -> None:
@@ -395,7 +455,7 @@ def test_the_l2_takes_stores_no_faster(sms: int, rate: float) -> None:
     found = simulate(program, warps=8, hits=hits, sms=sms)
     assert found.cycles == pytest.approx(8 * 32 * 512 / rate, rel=0.03)
     # The queues and the unit hold 8 of each partition and 20 more.
-    assert found.stalls["lg_throttle"] / 8 > 0.6 * found.cycles
+    assert found.stalls["lg_throttle"] / 8 > 0.5 * found.cycles
     assert found.stalls["barrier"] / 8 < 0.35 * found.cycles
 
 
