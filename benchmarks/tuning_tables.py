@@ -14,7 +14,8 @@ from tilewright.tuning.predict import forest_of
 from tilewright.tuning.replay import read_recordings, replay
 from tilewright.tuning.strategies import model
 
-SEARCHES = ("tuning_drawn", "tuning_more", "tuning_later", "judged", "unseen")  # in files of these beginnings
+# Records begin so.
+SEARCHES = ("tuning_drawn", "tuning_more", "tuning_later", "judged", "unseen")
 
 
 def choices(results: Path) -> list[str]:
