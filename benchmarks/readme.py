@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import call_tables
+import error_tables
 import numpy as np
 import study_tables
 import tuning_tables
@@ -194,10 +195,11 @@ def bench_suites(results: Path) -> list[str]:
         shown = [f"{s.mean:.2f} ({s.worst:.2f})" if s else "-" for s in cells]
         rows.append([suite, count, *shown])
     env = files[0].environment
+    days = " and ".join(sorted({file.environment.date[:10] for file in files}))
     labels = {run.contender: run.label for record in records for run in record.runs}
     where = (
         "How many times faster than each, in geometric mean (and on the worst case), on an H200 in "
-        f"float32, with a cold L2 (`benchmarks/results/{BENCHES}`, {env.date[:10]}, driver "
+        f"float32, with a cold L2 (`benchmarks/results/{BENCHES}`, {days}, driver "
         f"{env.driver}, {'; '.join(labels[name] for name in names)}):"
     )
     return [
@@ -351,6 +353,7 @@ TABLES: Mapping[str, Table] = {
     "ladder": emulated_ladder,
     "h200": h200_ladder,
     "bench": bench_suites,
+    "accuracy": error_tables.errors,
     "calls": call_tables.host_calls,
     "emulator": emulator_rates,
     "transposes": transposes,

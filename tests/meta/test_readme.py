@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -70,6 +71,17 @@ def test_figures_of_the_readme_are_in_the_records() -> None:
             assert published == "-"
         else:
             assert float(published) == pytest.approx(record["published_gflops"], abs=0.51)
+
+
+def test_errors_of_the_readme_are_those_of_the_records() -> None:
+    path = ROOT / "benchmarks" / "results" / "bench_squares_nvidia_h200.json"
+    ratios = []
+    for record in json.loads(path.read_text(encoding="utf-8"))["records"]:
+        runs = {run["contender"]: run["max_errors"]["scaled"] for run in record["runs"]}
+        ratios.append(runs["tilewright"] / runs["cublas"])
+    mean = math.prod(ratios) ** (1 / len(ratios))
+    (row,) = (li for li in part(TEXT, "accuracy").splitlines() if li.startswith("| squares"))
+    assert row.split("|")[-2].strip() == f"{mean:.2f} ({max(ratios):.2f})"
 
 
 @pytest.mark.parametrize("name", ["ladder", "h200", "emulator"])
