@@ -33,17 +33,11 @@ def errors(results: Path) -> list[str]:
         rows.append(f"| {suite} | {' | '.join(cells)} |")
     where = (
         "The largest error of each of these products over cuBLAS's, in geometric mean (and at "
-        "most), on four kinds of data ([docs/bench.md](docs/bench.md) says what they are, and why on "
-        "wide data the ratio of a single product is luck):"
+        "most), on four kinds of data ([docs/bench.md](docs/bench.md) says what they are, and why "
+        "on wide data the ratio of a single product is luck):"
     )
+    if not rows:
+        return []
+    lines = textwrap.wrap(where, 100, break_long_words=False, break_on_hyphens=False)
     head = [f"| suite | {' | '.join(KINDS)} |", f"|---|{'---|' * len(KINDS)}"]
-    return (
-        [
-            *textwrap.wrap(where, 100, break_long_words=False, break_on_hyphens=False),
-            "",
-            *head,
-            *rows,
-        ]
-        if rows
-        else []
-    )
+    return [*lines, "", *head, *rows]
