@@ -83,13 +83,13 @@ class ByHand:
         self.c = c
 
     def seconds(self, o: Operation, busy: float, read: float = 0.0, written: int = 0) -> float:
-        """So many parts of a tile are `read`, and of all tiles `written`."""
+        """A tile has so many parts to `read`, in groups of their root; of all `written` are."""
         needed = 4 * (o.m * o.k + o.k * o.n + o.m * o.n)
         dram = needed / (self.c.dram_share * H200.dram_bytes_per_s)
         cycle = 1 / H200.boost_clock_hz
         longest = math.hypot(cycle * busy, self.l2_s(o), dram)
-        adding = self.c.sync_cycles + read * self.part + written * self.moved if read else 0.0
-        rest = self.c.launch_s + cycle * adding
+        adding = self.c.sync_cycles + math.sqrt(read) * self.part + written * self.moved
+        rest = self.c.launch_s + cycle * (adding if read else 0.0)
         return self.factor * (longest + rest)
 
     def l2_s(self, o: Operation) -> float:
