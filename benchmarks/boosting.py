@@ -21,7 +21,7 @@ from tilewright.tuning.forest import Tree
 from tilewright.tuning.predict import described
 
 TREES, DEPTH, RATE = 48, 7, 0.25
-# Of the variants that the model ranks first, three times as many as a choice compares.
+# Of the variants that the model ranks first, half as many again as a choice compares.
 LEARNT = 12
 # Thresholds an input, quantiles of the rows.
 MOST_THRESHOLDS = 31

@@ -52,8 +52,7 @@ def measure(name: str, options: argparse.Namespace, deadline: float) -> int:
     """Measure one suite; return the exit code."""
     device = require_device()
     card = gpu_of(device)
-    environment = describe_environment(device)
-    environment = replace(environment, commit=options.commit or environment.commit)
+    environment = describe_environment(device, commit=options.commit)
 
     cases = suite(name).only(options.layout)[options.skip :]
     plan = Plan(

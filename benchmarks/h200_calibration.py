@@ -101,9 +101,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         device = require_device()
-        environment = describe_environment(device)
-        if options.commit:
-            environment = replace(environment, commit=options.commit or environment.commit)
+        environment = describe_environment(device, commit=options.commit)
         found = [*measure_probes(device.arch), *measure_registers(device.arch)]
         path = options.out / f"calibration_{device.name.lower().replace(' ', '_')}.json"
         record = {"environment": environment.to_json(), "probes": found}

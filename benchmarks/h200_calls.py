@@ -34,8 +34,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         device = require_device()
-        environment = describe_environment(device).to_json()
-        environment["commit"] = options.commit or environment["commit"]
+        environment = describe_environment(device, commit=options.commit).to_json()
         rows = list(measure())
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -123,9 +123,8 @@ def describe_session(profiler: Profiler, options: argparse.Namespace) -> dict[st
     if options.parse:
         return dict(json.loads((options.raw / "session.json").read_text()))
     profiler.ask()
-    environment = describe_environment(require_device())
+    environment = describe_environment(require_device(), commit=options.commit)
     return environment.to_json() | {
-        "commit": options.commit or environment.commit,
         "ncu": profiler.version(),
         "command": " ".join(["python benchmarks/h200_counters.py", *_only(options.only)]),
         "profiles": {},

@@ -49,8 +49,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         device = require_device()
-        environment = describe_environment(device).to_json()
-        environment["commit"] = options.commit or environment["commit"]
+        environment = describe_environment(device, commit=options.commit).to_json()
         card = gpu_of(device)
         cases = [case for name in options.suite for case in suite(name).cases]
         chosen = [choose(case.operation, card).variant for case in cases]
@@ -61,10 +60,9 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     path = options.out / f"errors_{device.name.lower().replace(' ', '_')}.json"
-    write_json(
-        path, {"environment": environment, "kind": "wide", "summary": summary(rows), "rows": rows}
-    )
-    for line in summary(rows):
+    found = summary(rows)
+    write_json(path, {"environment": environment, "kind": "wide", "summary": found, "rows": rows})
+    for line in found:
         print(line)
     print(path)
     return 0
@@ -110,9 +108,8 @@ def largest_errors(torch: Any, case: Case, seed: int) -> dict[str, float]:  # no
     }
 
 
-def summary(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return how errors compare: of all cases, and by kernel."""
-    rows = list(rows)
     kernels = sorted({row["kernel"] for row in rows})
     return [
         {"kernel": kernel or "all", "of": who, "over": base, **compared(ratios)}

@@ -116,8 +116,7 @@ def main() -> int:
     found: list[dict[str, object]] = []
     try:
         device = require_device()
-        environment = describe_environment(device)
-        environment = replace(environment, commit=options.commit or environment.commit)
+        environment = describe_environment(device, commit=options.commit)
         path = options.out / f"examples_{device.name.lower().replace(' ', '_')}.json"
         for name, spec in specs():
             found.append(measure(name, spec))

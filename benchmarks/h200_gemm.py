@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from tilewright.bench.baselines import BASELINES, REFERENCE, opened_baselines
@@ -76,8 +76,7 @@ def measure(options: argparse.Namespace) -> int:
     cases = wanted_cases(options)
     work = [(each, wanted_variants(options, each.operation, card)) for each in cases]
     built = compile_all(work, device.arch)
-    environment = describe_environment(device)
-    environment = replace(environment, commit=options.commit or environment.commit)
+    environment = describe_environment(device, commit=options.commit)
     path = options.out / f"{options.name}_{device.name.lower().replace(' ', '_')}.json"
     records: list[dict[str, object]] = []
     wrong = 0

@@ -14,7 +14,6 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,9 +55,7 @@ def measure(options: argparse.Namespace) -> int:
     """Measure what the options ask for; return the exit code."""
     deadline = time.monotonic() + options.seconds
     device = require_device()
-    environment = describe_environment(device)
-    if options.commit:
-        environment = replace(environment, commit=options.commit or environment.commit)
+    environment = describe_environment(device, commit=options.commit)
     rungs = [rung(name) for name in options.rungs]
     path = options.out / f"ladder_{device.name.lower().replace(' ', '_')}.json"
     records: list[LadderRecord] = []

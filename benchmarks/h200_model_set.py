@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from model_set import model_set
@@ -45,8 +44,7 @@ def main() -> int:
 def measure(out: Path, commit: str | None) -> int:
     """Measure every tile; return the exit code."""
     device = require_device()
-    environment = describe_environment(device)
-    environment = replace(environment, commit=environment.commit or commit)
+    environment = describe_environment(device, commit=commit)
     path = out / f"model_set_{device.name.lower().replace(' ', '_')}.json"
     records: list[LadderRecord] = []
     with DeviceLadder(PROBLEM, budget=BUDGET, environment=environment.key) as ladder:

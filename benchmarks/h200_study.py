@@ -17,7 +17,6 @@ import itertools
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tilewright.bench.device_ladder import DeviceLadder
@@ -67,8 +66,7 @@ def study(options: argparse.Namespace) -> int:
     card = gpu(options.gpu) if device is None else by_device_name(device.name)
     if card is None:
         raise TilewrightError(f"{device} is not in the table of GPUs (tilewright gpus)")
-    environment = describe_environment(device)
-    environment = replace(environment, commit=options.commit or environment.commit)
+    environment = describe_environment(device, commit=options.commit)
     path = options.out / NAME.format(gpu=card.name.lower().replace(" ", "_"))
     kept = kept_curves(path, environment)
     for size in options.sizes:

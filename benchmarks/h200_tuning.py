@@ -121,8 +121,7 @@ def record(options: argparse.Namespace) -> int:
     deadline = time.monotonic() + options.seconds
     device = require_device()
     card = gpu_of(device)
-    environment = describe_environment(device).to_json()
-    environment["commit"] = options.commit or environment["commit"]
+    environment = describe_environment(device, commit=options.commit).to_json()
     this, of = options.share
     name = options.name if of == 1 else f"{options.name}_{this}"
     path = options.out / f"{name}_{device.name.lower().replace(' ', '_')}.json"

@@ -25,10 +25,15 @@ _CLOCKS = (
 _TIMEOUT_S = 20
 
 
-def describe_environment(device: DeviceInfo | None = None) -> Environment:
-    """Return the environment as it stands, with the card's where records come from a GPU."""
+def describe_environment(
+    device: DeviceInfo | None = None, *, commit: str | None = None
+) -> Environment:
+    """Return the environment as it stands, with the card's where records come from a GPU.
+
+    Where git cannot say which `commit` the source is of, it is to be given.
+    """
     smi = _smi(device.pci_bus_id, ("driver_version", *_CLOCKS)) if device is not None else {}
-    commit, dirty = _commit(Path(tilewright.__file__).resolve().parent)
+    found, dirty = _commit(Path(tilewright.__file__).resolve().parent)
     return Environment(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         tilewright=tilewright.__version__,
@@ -37,7 +42,7 @@ def describe_environment(device: DeviceInfo | None = None) -> Environment:
         nvrtc=load_nvrtc().label.removeprefix("NVRTC "),
         card=device.name if device is not None else None,
         driver=(smi.get("driver_version") or device.driver) if device is not None else None,
-        commit=commit,
+        commit=commit or found,
         dirty=dirty,
         clocks={name: smi[name] for name in _CLOCKS if name in smi},
     )
