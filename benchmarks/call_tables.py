@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from pathlib import Path
+
+from page_text import paragraph, table
 
 RECORD = "calls_nvidia_h200.json"
 
@@ -21,8 +22,7 @@ def host_calls(results: Path) -> list[str]:
         f"(`benchmarks/results/{RECORD}`, {environment['date'][:10]}):"
     )
     rows = [
-        f"| {row['case']} | {row['tilewright_us']:.1f} | {row['torch_us']:.1f} |"
+        [row["case"], f"{row['tilewright_us']:.1f}", f"{row['torch_us']:.1f}"]
         for row in record["rows"]
     ]
-    head = ["| product | tilewright | torch |", "|---|---|---|"]
-    return [*textwrap.wrap(where, 100, break_on_hyphens=False), "", *head, *rows]
+    return [*paragraph(where), "", *table(["product", "tilewright", "torch"], rows)]

@@ -37,8 +37,8 @@ from tilewright.records import read_text, write_json
 from tilewright.tuning import forest as trees
 from tilewright.tuning.cost import FILE, SCHEMA, Coefficients, coefficients, parts, sizes, tabulate
 from tilewright.tuning.features import INPUTS, SHAPE, Column, features
-from tilewright.tuning.forest import Forest, Tree
-from tilewright.tuning.predict import forest_of, shortlist, times
+from tilewright.tuning.forest import Forest, Tree, forest_of
+from tilewright.tuning.predict import shortlist, times
 from tilewright.tuning.replay import Recording, read_recordings, replay
 from tilewright.tuning.strategies import STRATEGIES, Candidates
 
@@ -107,7 +107,7 @@ def fitted(cases: Sequence[Case], card: Gpu, rounds: int) -> tuple[Model, list[T
     """
     known = {**coefficients(), **descend(cases, card, rounds)}
     grown = grow(cases, known, card)
-    return Model(known=known, forest=Forest.of(card.name, grown, INPUTS)), grown
+    return Model(known=known, forest=Forest.of(grown, INPUTS)), grown
 
 
 def read(path: Path, card: Gpu) -> list[Case]:

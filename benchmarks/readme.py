@@ -13,24 +13,20 @@ import argparse
 import json
 import re
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import bench_tables
 import call_tables
-import error_tables
 import numpy as np
 import study_tables
 import tuning_tables
+from page_text import table
 
-from tilewright.bench.baselines import BASELINES
-from tilewright.bench.results import read_bench, summaries
-from tilewright.bench.suites import suite as cases_of
 from tilewright.errors import TilewrightError
 from tilewright.kernels import PUBLISHED_CUBLAS_GFLOPS
 from tilewright.records import LadderRecord, read_records
-from tilewright.report.bench import baselines_of
 from tilewright.report.ladder import ladder_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,8 +42,6 @@ RATES = "emulator_cpu.json"
 RATES_SCHEMA = 1
 ERRORS = "model_errors.json"
 EXAMPLES = "model_examples.json"
-BENCHES = "bench_*_nvidia_h200.json"
-# Recorded searches.
 # Where the README compares with cuBLAS.
 SHARE_SIZE = 4096
 
@@ -130,11 +124,11 @@ def rewritten(
 def emulated_ladder(results: Path) -> list[str]:
     """Return the table that `tilewright ladder` prints without a GPU, as a block of code."""
     file = read_records(results / EMULATED)
-    table = ladder_table(file.records, PUBLISHED_CUBLAS_GFLOPS)
-    heads = [("\n" * (1 - head.count("\n")) + head.rstrip()).split("\n") for head in table.columns]
-    rows = [*zip(*heads, strict=True), *table.rows]
+    shown = ladder_table(file.records, PUBLISHED_CUBLAS_GFLOPS)
+    heads = [("\n" * (1 - head.count("\n")) + head.rstrip()).split("\n") for head in shown.columns]
+    rows = [*zip(*heads, strict=True), *shown.rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = [str.ljust if side == "left" else str.rjust for side in table.columns.values()]
+    sides = [str.ljust if side == "left" else str.rjust for side in shown.columns.values()]
     lines = (
         "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True))
         for row in rows
@@ -164,7 +158,7 @@ def h200_ladder(results: Path) -> list[str]:
         f"(`benchmarks/results/{MEASURED}`, {env.date[:10]}, driver {env.driver}, "
         f"NVRTC {env.nvrtc}):",
         "",
-        *_markdown(["rung", *map(str, sizes), f"of cuBLAS at {SHARE_SIZE}"], rows),
+        *table(["rung", *map(str, sizes), f"of cuBLAS at {SHARE_SIZE}"], rows),
     ]
 
 
@@ -173,40 +167,6 @@ def _measured(at: Mapping[tuple[str, int], LadderRecord], rung: str, size: int) 
     if record is None or not record.verified or record.measured_gflops is None:
         raise TilewrightError(f"{MEASURED} has no right, timed {rung} at {size}: measure it again")
     return record.measured_gflops
-
-
-def bench_suites(results: Path) -> list[str]:
-    """Return each suite's means and lowest ratios beside each baseline; nothing without a record.
-
-    A suite may be in several files: `h200_bench.py --skip` goes on in another.
-    """
-    files = [read_bench(path) for path in sorted(results.glob(BENCHES))]
-    if not files:
-        return []
-    records = [record for file in files for record in file.records]
-    names = [name for name in BASELINES if name in baselines_of(records)]
-    found = {name: {s.suite: s for s in summaries(records, other=name)} for name in names}
-    rows = []
-    for suite in dict.fromkeys(record.suite for record in records):
-        cells = [found[name].get(suite) for name in names]
-        measured = sum(record.suite == suite for record in records)
-        whole = len(cases_of(suite).cases)
-        count = str(whole) if measured == whole else f"{measured} of {whole}"
-        shown = [f"{s.mean:.2f} ({s.worst:.2f})" if s else "-" for s in cells]
-        rows.append([suite, count, *shown])
-    env = files[0].environment
-    days = " and ".join(sorted({file.environment.date[:10] for file in files}))
-    labels = {run.contender: run.label for record in records for run in record.runs}
-    where = (
-        "How many times faster than each, in geometric mean (and on the worst case), on an H200 in "
-        f"float32, with a cold L2 (`benchmarks/results/{BENCHES}`, {days}, driver "
-        f"{env.driver}, {'; '.join(labels[name] for name in names)}):"
-    )
-    return [
-        *textwrap.wrap(where, 100, break_long_words=False, break_on_hyphens=False),
-        "",
-        *_markdown(["suite", "cases", *names], rows),
-    ]
 
 
 def emulator_rates(results: Path) -> list[str]:
@@ -235,7 +195,7 @@ def emulator_rates(results: Path) -> list[str]:
         "thread; its compile",
         "is the CPU time from PTX to machine code:",
         "",
-        *_markdown(["rung", "GFLOP/s", "of numpy", "compile", "compile, counting"], rows),
+        *table(["rung", "GFLOP/s", "of numpy", "compile", "compile, counting"], rows),
     ]
 
 
@@ -252,7 +212,7 @@ def transposes(results: Path) -> list[str]:
         before = now
     heads = ["8192 x 8192, H200", "modelled", "gain", "measured", "gain"]
     return [
-        *_markdown(heads, rows),
+        *table(heads, rows),
         "",
         f"(`benchmarks/results/{EXAMPLES}`; measured, with a cold L2, by",
         "`benchmarks/h200_examples.py`)",
@@ -270,7 +230,7 @@ def model_examples(results: Path) -> list[str]:
         ]
         for each in _examples(results)
     ]
-    return _markdown(["example, H200", "modelled us", "measured us", "ratio"], rows)
+    return table(["example, H200", "modelled us", "measured us", "ratio"], rows)
 
 
 def _examples(results: Path) -> list[dict[str, Any]]:
@@ -303,7 +263,7 @@ def model_errors(results: Path) -> list[str]:
         "at random (`benchmarks/model_set.py`); of the A6000 nothing was calibrated, its times are",
         "those of the chapter.",
         "",
-        *_markdown(heads, rows),
+        *table(heads, rows),
     ]
 
 
@@ -316,7 +276,7 @@ def model_stalls(results: Path) -> list[str]:
     return [
         "The largest stalls at 4096 on the H200, in warps that wait an issued instruction:",
         "",
-        *_markdown(["rung", "measured (ncu)", "modelled"], rows),
+        *table(["rung", "measured (ncu)", "modelled"], rows),
     ]
 
 
@@ -344,16 +304,11 @@ def _read_rates(path: Path) -> Mapping[str, Any]:
     return data
 
 
-def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    head, *body = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
-    return [head, f"|{'---|' * len(heads)}", *body]
-
-
 TABLES: Mapping[str, Table] = {
     "ladder": emulated_ladder,
     "h200": h200_ladder,
-    "bench": bench_suites,
-    "accuracy": error_tables.errors,
+    "bench": bench_tables.speeds,
+    "accuracy": bench_tables.errors,
     "calls": call_tables.host_calls,
     "emulator": emulator_rates,
     "transposes": transposes,

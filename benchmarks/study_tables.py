@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from page_text import table
+
 from tilewright.report.occupancy_study import FULL, unit_name
 from tilewright.study.curve import Curve
 from tilewright.study.records import read_curves
@@ -18,10 +20,9 @@ _HEADS += ("GFLOP/s there, modelled", "measured", "error of the points", "busies
 def curves(results: Path) -> list[str]:
     """Return where more warps stop to matter, by the model and on the GPU."""
     found = read_curves(results / CURVES)
-    rows = ["| " + " | ".join(_row(curve)) + " |" for curve in found.curves]
     where = found.environment.card or "no GPU: modelled only"
     said = f"`benchmarks/results/{CURVES}`, NVRTC {found.environment.nvrtc}, {where}."
-    return [said, "", "| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|", *rows]
+    return [said, "", *table(_HEADS, map(_row, found.curves))]
 
 
 def _row(curve: Curve) -> Sequence[str]:

@@ -7,10 +7,11 @@ import statistics
 from pathlib import Path
 
 import fit_cost
+from page_text import table
 
 from tilewright.gpus import gpu
 from tilewright.tuning.cost import FILE, coefficients
-from tilewright.tuning.predict import forest_of
+from tilewright.tuning.forest import forest_of
 from tilewright.tuning.replay import read_recordings, replay
 from tilewright.tuning.strategies import model
 
@@ -24,7 +25,7 @@ def choices(results: Path) -> list[str]:
     shipped = fit_cost.Model(known=coefficients(), forest=forest_of(card.name))
     fitted_to = json.loads(FILE.read_text(encoding="utf-8"))["fitted_to"]
     head = ["searches", "products", "chosen: mean", "worst", "`tune`: mean", "worst"]
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    rows = []
     for path in (results / name for each in SEARCHES for name in sorted(results.glob(f"{each}_*"))):
         cases = fit_cost.read(path, card)
         chosen = [fit_cost.quality(case, shipped, card) for case in cases]
@@ -39,5 +40,5 @@ def choices(results: Path) -> list[str]:
             for share in (statistics.geometric_mean(found), min(found))
         ]
         relation = "fitted to" if path.name in fitted_to else "not fitted to"
-        lines.append(f"| `{path.name}`, {relation} | {len(cases)} | {' | '.join(shares)} |")
-    return lines
+        rows.append([f"`{path.name}`, {relation}", str(len(cases)), *shares])
+    return table(head, rows)

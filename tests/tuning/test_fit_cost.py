@@ -22,8 +22,7 @@ from tilewright.kernels.gemm.registry import gemm_kernel
 from tilewright.records import write_json
 from tilewright.tuning import choice, cost, forest
 from tilewright.tuning.features import INPUTS, features
-from tilewright.tuning.forest import Forest, Tree
-from tilewright.tuning.predict import forest_of
+from tilewright.tuning.forest import Forest, Tree, forest_of
 from tilewright.tuning.replay import Recording, read_recordings, recorded
 from tilewright.tuning.search import Found
 from tilewright.tuning.space import legal, space
@@ -83,7 +82,7 @@ def test_the_fit_chooses_better_than_what_it_started_from(
     assert data["fitted_to"].startswith("benchmarks/results/tuning.json, 5 operations")
     grown = json.loads((tmp_path / "forest.json").read_text())
     assert (grown["gpu"], grown["fitted_to"]) == ("H200", data["fitted_to"])
-    corrected = Forest.of("H200", forest.read_trees(grown), INPUTS)
+    corrected = Forest.of(forest.read_trees(grown), INPUTS)
     trees = fit_cost.Model(known=known, forest=corrected)
     alone = replace(trees, forest=None)
     qualities = [[fit_cost.quality(c, m, H200) for c in cases] for m in (alone, trees)]

@@ -14,8 +14,8 @@ from cost_descent import Case
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.tuning import cost, forest
 from tilewright.tuning.features import INPUTS, features
-from tilewright.tuning.forest import SHORTLIST, Forest, Tree
-from tilewright.tuning.predict import described, forest_of, predict, shortlist
+from tilewright.tuning.forest import SHORTLIST, Forest, Tree, forest_of
+from tilewright.tuning.predict import described, predict, shortlist
 from tilewright.tuning.space import space
 from tuning.synthetic import H200, SQUARE
 
@@ -23,13 +23,13 @@ TALL = Tree(levels=(("m", 100.0), ("k", 8.0)), leaves=(0.0, 1.0, 2.0, 4.0))
 
 
 def test_the_first_level_is_the_highest_bit_of_a_leaf() -> None:
-    found = Forest.of("H200", [TALL, Tree(levels=(("k", 9.0),), leaves=(0.0, 0.5))], ["k", "m"])
+    found = Forest.of([TALL, Tree(levels=(("k", 9.0),), leaves=(0.0, 0.5))], ["k", "m"])
     rows = np.array([[8.0, 100.0], [9.0, 100.0], [8.0, 101.0], [10.0, 101.0]])
     assert found.corrections(rows).tolist() == [0.0, 1.0, 2.0, 4.5]
 
 
 def test_a_forest_without_trees_corrects_nothing() -> None:
-    assert Forest.of("H200", [], ["k"]).corrections(np.ones((3, 1))).tolist() == [0, 0, 0]
+    assert Forest.of([], ["k"]).corrections(np.ones((3, 1))).tolist() == [0, 0, 0]
 
 
 def test_what_was_grown_on_one_gpu_is_used_for_no_other() -> None:
@@ -78,7 +78,7 @@ def test_the_shortlist_is_the_model_s_and_its_order_the_trees() -> None:
     # A tree against the tile that was first.
     first = table.variants[rows[0]].tile
     against = Tree(levels=(("bm", first.bm - 0.5), ("bn", first.bn - 0.5)), leaves=(0, 0, 0, 3))
-    corrected = Forest.of("H200", [against], INPUTS)
+    corrected = Forest.of([against], INPUTS)
     after = shortlist(table, of, found, corrected, 4)
     assert sorted(row for _, row in after) == sorted(rows)
     assert after == sorted(after)
@@ -102,7 +102,7 @@ def test_boosting_finds_what_the_model_misses() -> None:
     held = [made(m, k) for m in (500, 1000, 2000) for k in (800, 4000, 7000)]
     before = fit_cost.Model(known=cost.coefficients(), forest=None)
     grown = boosting.grow(learnt, cost.coefficients(), H200)
-    after = replace(before, forest=Forest.of("H200", grown, INPUTS))
+    after = replace(before, forest=Forest.of(grown, INPUTS))
 
     def mean(cases: list[Case], model: fit_cost.Model) -> float:
         return statistics.geometric_mean(fit_cost.quality(case, model, H200) for case in cases)

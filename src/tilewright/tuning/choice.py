@@ -20,7 +20,8 @@ from tilewright.kernels.gemm.tiled import TILED
 from tilewright.settings import read_settings
 from tilewright.tuning.cost import Parts, Sizes, Table, parts, sizes, tabulate
 from tilewright.tuning.features import features
-from tilewright.tuning.predict import forest_of, shortlist
+from tilewright.tuning.forest import forest_of
+from tilewright.tuning.predict import shortlist
 from tilewright.tuning.space import legal, table
 from tilewright.tuning.store import Store, StoreWarning, fastest, import_trials
 from tilewright.tuning.trial import Trial, this_machine

@@ -5,12 +5,13 @@ takes what the SM's blocks together need of it, whose cycles add up, and no less
 alone: its warps' own instructions one after the other and its waits, or the latency of a copy over
 the steps that are under way. The last wave has fewer blocks, unless workers share the last tiles
 evenly: then its waves need not be whole. Whatever the SMs do, the L2 and the DRAM must deliver.
-Parts of k travel through the L2, are waited for and added by one block a tile, in groups where they
-are many; that the blocks of `tiled` add them together is left to its coefficients. What a tile
+Parts of k travel through the L2, are waited for and added by one block a tile, in groups of about
+their root; that the blocks of `tiled` add them together is left to its coefficients. What a tile
 takes more or less than all this, whatever the product, is a factor of its own.
 
 Where the longest of several things counts, a root of the sum of their powers does, since those that
-take as long hinder one another: the fourth in a step, the second of SMs, L2 and DRAM.
+take as long hinder one another: the fourth in a step of an SM that is full, the second of SMs, L2
+and DRAM.
 
 All tiles of a kind of product are columns of one table, so that a choice is some sixty numpy
 operations on a few hundred numbers. The coefficients are those of `cost.json`, which says what they
@@ -120,8 +121,9 @@ class Table:
     table once for each number of blocks that the GPU is to be filled with: `slots`. `shares` says
     which are workers: their last wave is a part of one like all others, so `step`, `floor` and
     `output`, which are of last waves, are 0. `own` is 1 for others. `one` and `sms` are the same
-    for all. No tile has too long a sum where k is at most `shortest`; `is_grouped` says whether any
-    block takes several products of a batch, or a part of one.
+    for all. `fixed` is the launch, and where k is cut waiting for parts of it. No tile has too long
+    a sum where k is at most `shortest`; `is_grouped` says whether any block takes several products
+    of a batch, or a part of one.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
     of k and their steps, and `room`: blocks that the GPU holds.
@@ -152,7 +154,7 @@ class Table:
     floor: Column
     output: Column
     full_output: Column
-    rest: Column
+    fixed: Column
     part: Column
     moved: Column
     l2_byte: Column
@@ -161,11 +163,10 @@ class Table:
 
 
 # What is time: a tile's factor multiplies them.
-_TIMES = ("fill", "step", "full_step", "floor", "output", "full_output", "rest", "part", "moved",
+_TIMES = ("fill", "step", "full_step", "floor", "output", "full_output", "fixed", "part", "moved",
           "l2_byte", "dram_byte")  # fmt: skip
-_SHORTENED = tuple(
-    f.name for f in fields(Table) if f.type == "Column" and f.name not in ("slots", "least_splits")
-)
+_AS_THEY_ARE = ("variants", "splits", "slots", "least_splits", "shortest", "is_grouped", "shares")
+_SHORTENED = tuple(f.name for f in fields(Table) if f.name not in _AS_THEY_ARE)
 
 
 class Parts(NamedTuple):
@@ -206,7 +207,7 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
     l2_bytes_per_s = _L2_BYTES_PER_CYCLE * gpu.sm_count * gpu.boost_clock_hz
     moved = 2 * found.output_bytes / (c["parts_share"] * l2_bytes_per_s)
     # Each worker begins and ends within a tile, and so writes two parts.
-    met = cycle * c["sync_cycles"] * found.cut + 2 * found.workers * moved
+    waiting = cycle * c["sync_cycles"] * found.cut + 2 * found.workers * moved
     ends = np.where(found.workers > 0, 0.0, 1.0)
     columns = {
         "bm": found.bm,
@@ -229,7 +230,7 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
         "output": output * ends,
         # The next block waits for its first tile while the others on its SM compute.
         "full_output": found.resident * output + fill / found.resident,
-        "rest": c["launch_s"] + met,
+        "fixed": c["launch_s"] + waiting,
         "part": cycle * found.cut * found.part_bytes / c["read_per_cycle"],
         "moved": moved,
         "l2_byte": FLOAT_BYTES / (c["l2_share"] * l2_bytes_per_s),
@@ -345,7 +346,7 @@ def parts(table: Table, of: Sizes) -> Parts:
     # Workers cut a shared tile anywhere. Parts are read in groups of about their root (splits.cuh);
     # what a tile's own block adds is not written.
     adding = t.part * np.sqrt(splits + t.workers / tiles) + t.moved * (blocks - tiles)
-    rest = t.rest + adding
+    rest = t.fixed + adding
     total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + rest
     # What is asked about is told, what is chosen is there once and has short sums.
     if t.splits is None:

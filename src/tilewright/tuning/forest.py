@@ -8,6 +8,7 @@ recorded on one GPU; for that GPU alone they are used, and `forest.json` names i
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.tuning.features import Column
+from tilewright.tuning.features import INPUTS, Column
 
 FILE = Path(__file__).with_name("forest.json")
 SCHEMA = 1
@@ -45,7 +46,6 @@ class Forest:
     differ.
     """
 
-    gpu: str
     asked: npt.NDArray[np.intp]
     above: Column
     first: npt.NDArray[np.intp]
@@ -53,7 +53,7 @@ class Forest:
     ones: Column
 
     @classmethod
-    def of(cls, gpu: str, trees: Sequence[Tree], inputs: Sequence[str]) -> Forest:
+    def of(cls, trees: Sequence[Tree], inputs: Sequence[str]) -> Forest:
         """Return trees for inputs that come in this order."""
         at = {name: index for index, name in enumerate(inputs)}
         # Levels that a tree has not are never above: their bits are 0.
@@ -61,7 +61,6 @@ class Forest:
         above = np.array([above for tree in ask for _, above in tree], np.float32)
         leaves = [np.repeat(t.leaves, 2**LEVELS // len(t.leaves)) for t in trees]
         return cls(
-            gpu=gpu,
             asked=np.array([at[name] for tree in ask for name, _ in tree], np.intp),
             above=np.tile(above, (SHORTLIST, 1)),
             first=np.tile(2**LEVELS * np.arange(len(trees)), (SHORTLIST, 1)),
@@ -92,7 +91,8 @@ def read_trees(data: Mapping[str, Any]) -> list[Tree]:
     ]
 
 
-def shipped_forest(inputs: Sequence[str]) -> Forest:
-    """Return the trees that the package ships, for inputs that come in this order."""
+@functools.cache
+def forest_of(gpu: str) -> Forest | None:
+    """Return the trees that the package ships for a GPU by its name, None where it has none."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
-    return Forest.of(data["gpu"], read_trees(data), inputs)
+    return Forest.of(read_trees(data), INPUTS) if data["gpu"] == gpu else None

@@ -7,7 +7,6 @@ products are and of what the model makes of them.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,17 +17,10 @@ from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.tuning.cost import Parts, Sizes, Table, parts, sizes, tabulate
 from tilewright.tuning.features import INPUTS, MADE, SIZES, TRAITS, Column, features
-from tilewright.tuning.forest import SHORTLIST, Forest, shipped_forest
+from tilewright.tuning.forest import SHORTLIST, Forest, forest_of
 
 _MADE = slice(len(TRAITS), len(TRAITS) + len(MADE))
 _SIZES = slice(_MADE.stop, len(INPUTS))
-
-
-@functools.cache
-def forest_of(gpu: str) -> Forest | None:
-    """Return the trees for a GPU by its name, None where none were grown."""
-    forest = shipped_forest(INPUTS)
-    return forest if forest.gpu == gpu else None
 
 
 def shortlist(
