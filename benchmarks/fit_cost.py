@@ -1,7 +1,7 @@
 """Fit the cost model and its corrections to recorded searches, and say how well they choose.
 
-    python benchmarks/fit_cost.py benchmarks/results/tuning_drawn_nvidia_h200.json … --write
-    python benchmarks/fit_cost.py --judge benchmarks/results/unseen_nvidia_h200.json
+    python benchmarks/fit_cost.py benchmarks/results/tuning_drawn_nvidia_h200.json.gz … --write
+    python benchmarks/fit_cost.py --judge benchmarks/results/unseen_nvidia_h200.json.gz
 
 Without a file to fit, the coefficients as they stand are judged. A choice's quality is the time of
 the fastest variant over that of the one which the model would choose: their geometric mean, and

@@ -1,6 +1,6 @@
 """Make the shipped choices from recorded searches: the fastest variant of each operation.
 
-    python benchmarks/ship_choices.py benchmarks/results/tuning_drawn_nvidia_h200.json …
+    python benchmarks/ship_choices.py benchmarks/results/tuning_drawn_nvidia_h200.json.gz …
 
 Writes src/tilewright/tuning/shipped.json. Only what beats the cost model's choice by more than the
 noise of both is shipped: for the rest the model needs no help. Run it after `fit_cost.py --write`.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any
 from counter_cases.cases import Case, Kind, kind_of, rebuild
 from counter_cases.ncu import SOURCE_COLUMNS, Result, SourcePage
 from tilewright.launch import Launch
+from tilewright.records import read_text, write_text
 from tilewright.toolchain import Artifact, resources
 
 SCHEMA = 1
@@ -59,7 +59,7 @@ class Record:
     @classmethod
     def read(cls, path: Path) -> Record:
         """Read a file that `write` wrote."""
-        data = json.loads(path.read_text())
+        data = json.loads(read_text(path))
         if data.get("schema") != SCHEMA:
             raise SystemExit(f"{path}: schema {data.get('schema')}, expected {SCHEMA}")
         return cls(
@@ -118,10 +118,7 @@ class Record:
         shared = [line for line, key in zip(shared, self.artifacts, strict=True) if key in used]
         parts.append('"artifacts": {\n' + ",\n".join(shared) + "\n}")
         parts.append(f'"cases": {_lines(list(self.cases.values()))}')
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-        os.replace(part, path)
+        write_text(path, "{\n" + ",\n".join(parts) + "\n}\n")
 
     def recorded(self) -> list[Recorded]:
         """Return the cases as values."""

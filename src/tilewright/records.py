@@ -206,9 +206,7 @@ def read_text(path: str | Path) -> str:
 
 
 def write_json(path: str | Path, payload: Mapping[str, object]) -> None:
-    """Write one JSON object to `path` atomically: a temporary file beside it, then a rename.
-
-    Where the name ends in .gz, it is packed.
+    """Write one JSON object to `path` atomically, as `write_text` does.
 
     Numbers that JSON lacks (NaN, infinities) are refused rather than written as something that
     other readers reject.
@@ -221,19 +219,19 @@ def write_json(path: str | Path, payload: Mapping[str, object]) -> None:
         text = json.dumps(payload, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise TilewrightError(f"cannot write {target}: not plain JSON values: {error}") from error
-    if target.suffix == ".gz":
-        write_bytes(target, gzip.compress(text.encode(), mtime=0))  # the same text, the same bytes
-    else:
-        write_text(target, text)
+    write_text(target, text)
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write `text` to `path`, whole or not at all.
+    """Write `text` to `path`, whole or not at all, packed where the name ends in .gz.
 
     Raises:
         TilewrightError: the path cannot be written, with the reason; an old file is untouched.
     """
-    write_bytes(path, text.encode())
+    content = text.encode()
+    if Path(path).suffix == ".gz":
+        content = gzip.compress(content, mtime=0)  # the same text, the same bytes
+    write_bytes(path, content)
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:

@@ -101,11 +101,11 @@ def test_the_first_stalls_at_all_other_sizes_that_the_profiler_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "cycles_off", "time_off", "stall_off"),
+    ("size", "cycles_off", "time_off", "barrier_off"),
     [(256, 0.22, 0.12, 0.03), (512, 0.15, 0.1, 0.03), (1000, 0.15, 0.1, 0.11)],
 )
 def test_blocks_that_share_tiles_take_as_long_as_the_profiler_read(
-    size: int, cycles_off: float, time_off: float, stall_off: float
+    size: int, cycles_off: float, time_off: float, barrier_off: float
 ) -> None:
     """The SM that is active longest adds the parts of a tile; others have nothing to add.
 
@@ -125,7 +125,8 @@ def test_blocks_that_share_tiles_take_as_long_as_the_profiler_read(
     assert found.seconds == pytest.approx(read["gpu__time_duration.max"] * 1e-9, rel=time_off)
     for stall in ("barrier", "lg_throttle", "long_scoreboard", "membar"):
         ratio = read[f"smsp__average_warps_issue_stalled_{stall}_per_issue_active.ratio"]
-        assert found.stalls[stall] == pytest.approx(ratio, rel=0.25, abs=stall_off), stall
+        off = barrier_off if stall == "barrier" else 0.03
+        assert found.stalls[stall] == pytest.approx(ratio, rel=0.25, abs=off), stall
 
 
 AGAIN = [

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from pages.conftest import WIDTHS, Open
+from tilewright.records import read_text
 from tilewright.report.tuning_page import tuning_page
 from tilewright.tuning.replay import Recording, read_recordings
 from tilewright.tuning.review import Review, review
 from tuning.synthetic import H200, SQUARE, trial
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-FILES = ("tuning_drawn_nvidia_h200.json", "tuning_common_nvidia_h200.json")
+FILES = ("tuning_drawn_nvidia_h200.json.gz", "tuning_common_nvidia_h200.json")
 COMMON = FILES[1]
 MOST_BYTES = 2_000_000
 BLUE = "#4477aa"
@@ -35,7 +36,7 @@ def content(file: str, place: int | None = None) -> str:
 
 @cache
 def raw(file: str) -> list[dict[str, Any]]:
-    return list(json.loads((RESULTS / file).read_text(encoding="utf-8"))["searches"])
+    return list(json.loads(read_text(RESULTS / file))["searches"])
 
 
 def shown(visit: Open, folder: Path, text: str, **how: Any) -> Any:

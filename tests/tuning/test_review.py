@@ -105,7 +105,7 @@ def test_means_are_geometric_and_one_that_ended_keeps_what_it_found() -> None:
 
 def test_the_records_choose_as_docs_tuning_says() -> None:
     page = (RESULTS.parents[1] / "docs" / "tuning.md").read_text(encoding="utf-8")
-    for name in ("tuning_drawn_nvidia_h200.json", "unseen_nvidia_h200.json"):
+    for name in ("tuning_drawn_nvidia_h200.json.gz", "unseen_nvidia_h200.json.gz"):
         reviews = [review(each) for each in read_recordings(RESULTS / name)]
         row = next(line for line in page.splitlines() if line.startswith(f"| `{name}`"))
         _, _, count, chosen, worst, tuned, least, _ = (cell.strip() for cell in row.split("|"))

@@ -25,7 +25,8 @@ from tilewright.tuning.strategies import (
 )
 from tuning.synthetic import H200, SQUARE, seconds, trial, unit
 
-RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "tuning_drawn_nvidia_h200.json"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RECORD = RESULTS / "tuning_drawn_nvidia_h200.json.gz"
 SHAPES = [(4096,) * 3, (1024,) * 3, (300, 5000, 800), (64, 4096, 4096), (1, 2000, 3000)]
 
 
