@@ -2,6 +2,7 @@
 
 import shutil
 
+import bench_tables
 import readme
 from bench_files import bench_file, whole_suite
 
@@ -21,7 +22,7 @@ def write_records(folder):
 
 def test_a_row_a_suite_with_means_and_the_lowest(tmp_path):
     write_records(tmp_path)
-    lines = readme.bench_suites(tmp_path)
+    lines = bench_tables.speeds(tmp_path)
     assert lines[-4] == "| suite | cases | cublas | triton |"
     assert lines[-2] == "| batched | 20 | 0.50 (0.50) | - |"
     assert lines[-1] == "| squares | 7 | 1.25 (1.25) | 2.00 (2.00) |"
@@ -34,14 +35,14 @@ def test_a_suite_in_two_files_is_one_row(tmp_path):
     for part, kept in (("", records[:3]), ("_from3", records[3:])):
         path = tmp_path / f"bench_squares{part}_nvidia_h200.json"
         write_json(path, bench_file(*kept).to_json())
-    rows = [line for line in readme.bench_suites(tmp_path) if line.startswith("| squares")]
+    rows = [line for line in bench_tables.speeds(tmp_path) if line.startswith("| squares")]
     assert rows == ["| squares | 7 | 1.25 (1.25) | 2.00 (2.00) |"]
 
 
 def test_a_suite_that_is_not_whole_says_so(tmp_path):
     records = whole_suite("squares", TIMES["squares"])[:3]
     write_json(tmp_path / "bench_squares_nvidia_h200.json", bench_file(*records).to_json())
-    assert readme.bench_suites(tmp_path)[-1].startswith("| squares | 3 of 7 |")
+    assert bench_tables.speeds(tmp_path)[-1].startswith("| squares | 3 of 7 |")
 
 
 def test_the_readme_has_a_place_for_it_which_is_empty_without_a_record(tmp_path):
