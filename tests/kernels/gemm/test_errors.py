@@ -84,6 +84,13 @@ GEMV_PARTS = Variant(
     splits=8,
 )
 
+# 16 along k, 4 of them in a warp, in 2 blocks.
+SKINNY = Variant(
+    kernel="skinny",
+    tile=Tile(bm=3, bn=32, bk=64, tm=3, tn=4, min_blocks=3, stages=3, kparts=16),
+    splits=2,
+)
+
 
 @pytest.mark.parametrize("uniform", [False, True], ids=["normal", "uniform"])
 @pytest.mark.parametrize(
@@ -98,6 +105,8 @@ GEMV_PARTS = Variant(
         # Four products at a time, the rest in double.
         (GEMV, (1, 512, 6144), 1, "nt", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
         (GEMV_PARTS, (2, 256, 6144), 1, "nn", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
+        # Nine steps of four products at a time, the rest in double.
+        (SKINNY, (3, 512, 6144), 1, "nn", [*threads(32 * 5, 36), *threads(32, 12), (6144, ANYWHERE)]),
         # More rows: all in float.
         (
             replace(GEMV_PARTS, tile=replace(GEMV_PARTS.tile, bm=3, tm=3)), (3, 256, 6144), 1, "nn",

@@ -107,7 +107,9 @@ __device__ void few_rows(const Product& p)
     }
   }
 
-  finish<T, X>(acc, p, part, reinterpret_cast<Sum*>(shared));
+  Sum* const sums = reinterpret_cast<Sum*>(shared);
+  add_to_warp<T, X>(acc, sums, true);
+  finish<T, X>(sums, p, part);
 }
 
 template <Tile T, Access X>

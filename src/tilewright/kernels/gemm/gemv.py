@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm import narrow
 from tilewright.kernels.gemm.candidates import SM_REGISTERS
-from tilewright.kernels.gemm.kernel import GemmKernel, Variant, Workspace
+from tilewright.kernels.gemm.kernel import GemmKernel, Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.launch import Launch
 
 # Rows of which a thread can hold its part of A for some steps.
 MOST_ROWS = 4
-_SUM_BYTES = 8  # of a double, which some sums are (gemv.cuh)
 # (lanes along the long side, columns of a thread, threads, steps under way). With neighbours along
 # the long side, 64 bytes or more side by side; with neighbours along k, all lanes along k. 8 to 16
 # loads of 128 bits under way in each thread, so 64 to 128 KB an SM.
@@ -25,11 +24,7 @@ _ACROSS = (
 
 
 def _launch(operation: Operation, variant: Variant) -> Launch:
-    return narrow.launch(operation, variant, narrow.sums_bytes(variant.tile, _SUM_BYTES))
-
-
-def _workspace(operation: Operation, variant: Variant) -> Workspace:
-    return narrow.workspace(operation, variant, _SUM_BYTES)
+    return narrow.launch(operation, variant, narrow.sums_bytes(variant.tile))
 
 
 def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
@@ -50,7 +45,7 @@ def _variants(operation: Operation, gpu: Gpu) -> Iterator[Variant]:
             registers=_registers(few, each, stages),
         )  # fmt: skip
         if tile is not None:
-            yield from narrow.with_splits("gemv", o, tile, gpu, narrow.sums_bytes(tile, _SUM_BYTES))
+            yield from narrow.with_splits("gemv", o, tile, gpu, narrow.sums_bytes(tile))
 
 
 def _registers(rows: int, columns: int, stages: int) -> int:
@@ -65,7 +60,7 @@ GEMV = GemmKernel(
     file="gemv.cuh",
     check=narrow.check_narrow,
     launch=_launch,
-    workspace=_workspace,
+    workspace=narrow.workspace,
     variants=_variants,
     most_splits=narrow.MOST_SPLITS,
     waves=narrow.waves,

@@ -10,12 +10,13 @@ from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.candidates import SM_REGISTERS
 from tilewright.kernels.gemm.kernel import Variant, Workspace
 from tilewright.kernels.gemm.operation import Operation
-from tilewright.kernels.tiles import FLOAT_BYTES, VECTOR_FLOATS, WARP_THREADS, Tile, TileUse, check
+from tilewright.kernels.tiles import VECTOR_FLOATS, WARP_THREADS, Tile, TileUse, check
 from tilewright.launch import MAX_GRID, Launch
 
 _USE = TileUse(reads=frozenset({"bk", "tm", "tn", "stages", "kparts"}), whole_rows=False)
 RUN = 4  # of k that a thread takes a step
 MOST_SPLITS = 132
+_SUM_BYTES = 8  # of a double, which sums are where double is fast (lib/long_sum.cuh)
 _SHORT = 8  # steps along k
 
 
@@ -78,9 +79,9 @@ def lanes(tile: Tile) -> int:
     return tile.bn // tile.tn if by_rows(tile) else tile.bm // tile.tm
 
 
-def sums_bytes(tile: Tile, sum_bytes: int = FLOAT_BYTES) -> int:
+def sums_bytes(tile: Tile) -> int:
     """Return the shared memory in which the threads of a block add their sums."""
-    return sum_bytes * max(tile.threads // WARP_THREADS * tile.bm * tile.bn, tile.threads)
+    return _SUM_BYTES * max(tile.threads // WARP_THREADS * tile.bm * tile.bn, tile.threads)
 
 
 def grid(operation: Operation, variant: Variant) -> tuple[int, int, int]:
@@ -97,7 +98,7 @@ def launch(operation: Operation, variant: Variant, shared_bytes: int) -> Launch:
     return Launch(grid=grid(operation, variant), block=block, shared_bytes=shared_bytes)
 
 
-def workspace(operation: Operation, variant: Variant, sum_bytes: int = FLOAT_BYTES) -> Workspace:
+def workspace(operation: Operation, variant: Variant) -> Workspace:
     """Return where the parts of k meet."""
     if variant.splits == 1:
         return Workspace()
@@ -107,7 +108,7 @@ def workspace(operation: Operation, variant: Variant, sum_bytes: int = FLOAT_BYT
     if 2 * sums > tile.threads:
         sums = -(-sums // tile.threads) * tile.threads  # whole for each thread
     return Workspace(
-        partial_bytes=sum_bytes * long * short * splits * sums,
+        partial_bytes=_SUM_BYTES * long * short * splits * sums,
         arrivals_bytes=4 * long * short * splits,
     )
 

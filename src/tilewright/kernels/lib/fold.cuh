@@ -19,32 +19,37 @@ struct Folded {
   int first, end;
 };
 
-// The first `count` values are summed over the lanes whose numbers differ in `bit`, 2 * bit, .. 16.
-// Each time a lane gives half of its values away and gets the other half of its partner's, so the
-// sums end up spread over those lanes, and shuffles are count/2 + count/4 + .. instead of count
-// each time. The order of the additions is fixed.
-template <int bit, int count, int size, class Sum>
-__device__ Folded fold(Sum (&value)[size], int lane, Folded held = {0, count})
+// The values that a lane holds after fold<bit> of `count`, at most.
+__host__ __device__ constexpr int folded(int bit, int count)
+{
+  return bit >= 32 ? count : folded(2 * bit, (count + 1) / 2);
+}
+
+// The values are summed over the lanes whose numbers differ in `bit`, 2 * bit, .. 16. Each time a
+// lane gives half of its values away and gets the other half of its partner's, so the sums end up
+// spread over those lanes, and shuffles are count/2 + count/4 + .. instead of count each time. The
+// order of the additions is fixed. A lane with floats whose sums are double widens half of them.
+template <int bit, int count, class Value, class Sum>
+__device__ Folded fold(const Value (&value)[count], Sum (&sums)[folded(bit, count)], int lane,
+                       Folded held = {0, count})
 {
   if constexpr (bit >= 32) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) sums[i] = value[i];
     return held;
   } else {
     constexpr int half = (count + 1) / 2;
     const bool upper = lane & bit;
+    Sum halves[half];
 #pragma unroll
     for (int i = 0; i < half; ++i) {
-      const Sum low = value[i];
-      const Sum high = half + i < count ? value[half + i] : Sum{};
-      value[i] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, bit);
+      const Value low = value[i];
+      const Value high = half + i < count ? value[half + i] : Value{};
+      halves[i] = static_cast<Sum>(upper ? high : low) +
+                  static_cast<Sum>(__shfl_xor_sync(~0u, upper ? low : high, bit));
     }
     if (upper) held.first += half;
     else held.end = min(held.end, held.first + half);
-    return fold<2 * bit, half>(value, lane, held);
+    return fold<2 * bit>(halves, sums, lane, held);
   }
-}
-
-// The values that a lane holds after fold<bit, count>, at most.
-__host__ __device__ constexpr int folded(int bit, int count)
-{
-  return bit >= 32 ? count : folded(2 * bit, (count + 1) / 2);
 }
