@@ -105,8 +105,11 @@ SKINNY = Variant(
         # Four products at a time, the rest in double.
         (GEMV, (1, 512, 6144), 1, "nt", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
         (GEMV_PARTS, (2, 256, 6144), 1, "nn", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
-        # Nine steps of four products at a time, the rest in double.
-        (SKINNY, (3, 512, 6144), 1, "nn", [*threads(32 * 5, 36), *threads(32, 12), (6144, ANYWHERE)]),
+        # Four products at a time in each thread, what 32 threads have in double.
+        (
+            SKINNY, (3, 512, 6144), 1, "nn",
+            [*[*stretches(*[4] * 48)] * 32, (6144, ANYWHERE)],
+        ),
         # More rows: all in float.
         (
             replace(GEMV_PARTS, tile=replace(GEMV_PARTS.tile, bm=3, tm=3)), (3, 256, 6144), 1, "nn",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kernels.gemm.held import UNIT_ROUNDOFF, assert_held, strided
+from kernels.gemm.held import assert_held, strided
 from tilewright.bench.emulated_gemm import compile_variant, emulate_gemm
 from tilewright.errors import TileError
 from tilewright.gpus import gpu
@@ -59,21 +59,17 @@ def test_c_is_not_read_where_beta_is_0_and_k_may_be_0() -> None:
     assert_held(Operation.plain(3, 40, 0, beta=True), skinny(WIDE), beta=2.0)
 
 
-@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("rows", [2, 3])  # parts meet as few sums do, and as many
 @pytest.mark.parametrize(
-    "tile",
-    # Lanes fold and do not; parts meet as few sums do and as many.
-    [replace(WIDE, bm=2, tm=2), WIDE, replace(WIDE, bn=128, kparts=4, bk=16, stages=2)],
+    ("unit", "splits"), [(4, 1), (16, 1), (64, 4)], ids=["lanes", "warps", "parts"]
 )
-def test_small_products_are_not_lost_beside_a_large_one(tile: Tile, splits: int) -> None:
-    # 1 + 2^-25 is 1 in float: the thread with the 1 would lose its 323 other products, or more. It
-    # loses 35 at most, those of its first stretch, and the result is rounded once.
-    o = Operation.plain(tile.bm, 40, 324 * tile.bk)
-    a, b = np.ones((o.m, o.k), np.float32), np.full((o.k, o.n), 2.0**-30, np.float32)
-    b[0] = 1
-    d = emulate_gemm(o, skinny(tile, splits), a, b)[0]
-    exact = 1 + (o.k - 1) * 2.0**-30
-    assert np.abs(d.astype(np.float64) - exact).max() <= 35 * 2.0**-30 + UNIT_ROUNDOFF
+def test_what_threads_have_is_added_in_double(rows: int, unit: int, splits: int) -> None:
+    # Four units along k, whose sums are 2^24, 1, 1 and -2^24. In float 2^24 + 1 is 2^24.
+    o = Operation.plain(rows, 40, 4 * unit)
+    a, b = np.ones((o.m, o.k), np.float32), np.zeros((o.k, o.n), np.float32)
+    b[::unit] = np.array([[2**24], [1], [1], [-(2**24)]])
+    d = emulate_gemm(o, skinny(replace(WIDE, bm=rows, tm=rows), splits), a, b)[0]
+    assert (d == 2).all()
 
 
 def test_sums_are_float_where_double_is_slow() -> None:
@@ -93,7 +89,7 @@ def test_sums_are_float_where_double_is_slow() -> None:
         (replace(WIDE, stages=0), 1, "1 stage or more"),
         (replace(WIDE, pad=4), 1, "does not read pad"),
         (WIDE, 5, "k = 204 has 4 steps of bk = 64, so 1 to 4 parts"),
-        (Tile(bm=32, bn=128, bk=64, tm=32, tn=4, kparts=16, stages=1), 1, "532480 bytes"),
+        (Tile(bm=32, bn=128, bk=64, tm=32, tn=4, kparts=16, stages=1), 1, "524288 bytes"),
     ],
 )
 def test_what_it_cannot_run_with_is_refused(tile: Tile, splits: int, says: str) -> None:
@@ -108,8 +104,8 @@ def test_distances_past_32_bits_are_refused() -> None:
 
 
 def test_workspace_holds_each_part_of_each_tile() -> None:
-    # 2 tiles of 3 x 32 for each of 5 products, in 3 parts; 128 threads have a sum each, a double, but
-    # two threads to share out the parts to for each of 64 sums or fewer.
+    # 2 tiles of 3 x 32 for each of 5 products, in 3 parts; 128 threads have a sum each, a double,
+    # but two threads to share out the parts to for each of 64 sums or fewer.
     o = Operation.plain(3, 40, 204, batch=5)
     needs = SKINNY.workspace(o, skinny(WIDE, splits=3))
     assert (needs.partial_bytes, needs.arrivals_bytes) == (8 * 5 * 2 * 3 * 128, 4 * 5 * 2 * 3)

@@ -107,9 +107,7 @@ __device__ void few_rows(const Product& p)
     }
   }
 
-  Sum* const sums = reinterpret_cast<Sum*>(shared);
-  add_to_warp<T, X>(acc, sums, true);
-  finish<T, X>(sums, p, part);
+  finish<T, X>(acc, p, part, reinterpret_cast<Sum*>(shared));
 }
 
 template <Tile T, Access X>

@@ -2,14 +2,13 @@
 // every SM streams its share of it through registers, all threads of a block along k.
 //
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
-// alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds in
-// stretches of k, and these in double (lib/long_sum.cuh) and a fixed order; beta = 0 never reads C.
+// alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds, four
+// at a time, these in parts of k, and the parts in double (lib/long_sum.cuh) and a fixed order;
+// beta = 0 never reads C.
 //
 // Tile, grid: lib/narrow.cuh. Each warp has a ring of `stages` steps of A in shared memory,
 // [tm][bk of a warp], which all lanes along n read, and waits for no other; B goes into registers.
-// The sums of a stretch are folded and added to its warp's in shared memory: few registers, and the
-// next steps of B are under way meanwhile.
-// Shared memory, dynamic: 4 * stages * bk * bm + 8 * max(warps * bm * bn, threads) bytes.
+// Shared memory, dynamic: the most of 4 * stages * bk * bm, 8 * warps * bm * bn, 8 * threads bytes.
 #include "lib/async.cuh"
 #include "lib/long_sum.cuh"
 #include "lib/narrow.cuh"
@@ -46,16 +45,23 @@ __device__ void copy_a(float* ring, const Product& p, const float* a, int rows, 
   }
 }
 
-// Steps along k whose products a thread adds in float: eight, or as many more as are all its stages.
-template <Tile T>
-constexpr int stretch = 7 / T.stages * T.stages + T.stages;
+// Adds four products to each output of a row of a thread, their sum in one step: of the roundings at
+// the size of a long sum, a quarter is left. It takes an instruction in five, for which there is
+// time while B is read.
+template <int count>
+__device__ void add_four(float* acc, const float4& a, const float (&b)[4][count])
+{
+  float four[count] = {};
+  multiply(four, a, b);
+#pragma unroll
+  for (int c = 0; c < count; ++c) acc[c] += four[c];
+}
 
 template <Tile T, Access X>
 __device__ void few_rows(const Product& p)
 {
   // coordinates
   using S = Shares<T, X>;
-  using Sum = typename LongSum<fast_double>::Type;
   constexpr int size = T.tm * S::depth;  // of a step of A
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const Part part = part_of_block<T>(p);
@@ -64,7 +70,6 @@ __device__ void few_rows(const Product& p)
   extern __shared__ __align__(128) float4 shared[];  // as copies keep their place in a line
   float* const smem = reinterpret_cast<float*>(shared);
   float* const ring = smem + warp * T.stages * size;  // [stages][tm][depth]
-  Sum* const sums = reinterpret_cast<Sum*>(smem + S::warps * T.stages * size);
 
   // prologue
   const int column = part.n0 + S::first_column(lane);
@@ -84,34 +89,30 @@ __device__ void few_rows(const Product& p)
   };
 #pragma unroll
   for (int stage = 0; stage < T.stages; ++stage) read(stage);
+  float acc[T.tm * T.tn] = {};
 
   // main loop
-  int step = part.first;
-  do {
-    const bool first = step == part.first;
-    const int end = min(step + stretch<T>, part.last);
-    float acc[T.tm * T.tn] = {};
 #pragma unroll 1
-    for (; step < end; step += T.stages) {
+  for (int step = part.first; step < part.last; step += T.stages) {
 #pragma unroll
-      for (int stage = 0; stage < T.stages; ++stage) {
-        if (step + stage >= part.last) break;
-        wait_copies<T.stages - 1>();
-        __syncwarp();  // A's part is read by lanes that did not copy it
-        const float4* const frag_a = reinterpret_cast<const float4*>(ring + stage * size);
+    for (int stage = 0; stage < T.stages; ++stage) {
+      if (step + stage >= part.last) break;
+      wait_copies<T.stages - 1>();
+      __syncwarp();  // A's part is read by lanes that did not copy it
+      const float4* const frag_a = reinterpret_cast<const float4*>(ring + stage * size);
 #pragma unroll
-        for (int i = 0; i < T.tm; ++i) {
-          multiply(acc + i * T.tn, frag_a[i * S::lanes_k + lane / S::lanes_n], frag_b[stage]);
-        }
-        __syncwarp();  // no lane copies over what another still reads
-        read(stage);
+      for (int i = 0; i < T.tm; ++i) {
+        add_four(acc + i * T.tn, frag_a[i * S::lanes_k + lane / S::lanes_n], frag_b[stage]);
       }
+      __syncwarp();  // no lane copies over what another still reads
+      read(stage);
     }
-    add_to_warp<T, X>(acc, sums, first);
-  } while (step < part.last);
+  }
 
   wait_copies<0>();
-  finish<T, X>(sums, p, part);
+  __syncthreads();  // no warp writes its sums where another still reads its ring
+  using Sum = typename LongSum<fast_double>::Type;
+  finish<T, X>(acc, p, part, reinterpret_cast<Sum*>(smem));
 }
 
 template <Tile T, Access X>

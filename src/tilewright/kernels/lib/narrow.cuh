@@ -156,33 +156,23 @@ __device__ void multiply(float* acc, const float4& a, const float (&b)[4][count]
   }
 }
 
-// Folds the sums of a warp into its own in shared memory, `smem` of [warps][bm * bn]: the first time
-// they begin those, later they are added. No other warp touches them before `finish`.
-template <Tile T, Access X, class Value, class Sum>
-__device__ void add_to_warp(const Value (&acc)[T.tm * T.tn], Sum* smem, bool first)
-{
-  using S = Shares<T, X>;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  Sum sums[folded(S::lanes_n, T.tm * T.tn)];
-  const Folded held = fold<S::lanes_n>(acc, sums, lane);
-  Sum* const mine = smem + warp * T.bm * T.bn + lane % S::lanes_n;
-#pragma unroll
-  for (int i = 0; i < folded(S::lanes_n, T.tm * T.tn); ++i) {
-    const int v = held.first + i;
-    Sum* const place = mine + v * S::lanes_n;
-    if (v < held.end) *place = first ? sums[i] : *place + sums[i];
-  }
-}
-
-// Adds the sums of a block's warps, then those of all blocks of the tile, and writes D.
+// Adds the block's sums, then those of all blocks of the tile, and writes D.
 // Shared memory: `smem` of warps * bm * bn sums, and of as many as threads.
-template <Tile T, Access X, class Sum>
-__device__ void finish(Sum* smem, const Product& p, const Part& part)
+template <Tile T, Access X, class Value, class Sum>
+__device__ void finish(const Value (&acc)[T.tm * T.tn], const Product& p, const Part& part,
+                       Sum* smem)
 {
   using S = Shares<T, X>;
   constexpr int outputs = T.bm * T.bn;
   constexpr int count = (outputs - 1) / T.threads() + 1;
-  const int tid = threadIdx.x;
+  const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+  Sum sums[folded(S::lanes_n, T.tm * T.tn)];
+  const Folded held = fold<S::lanes_n>(acc, sums, lane);
+#pragma unroll
+  for (int i = 0; i < folded(S::lanes_n, T.tm * T.tn); ++i) {
+    const int v = held.first + i;
+    if (v < held.end) smem[warp * outputs + v * S::lanes_n + lane % S::lanes_n] = sums[i];
+  }
   __syncthreads();  // no thread adds sums that are not written
   Sum value[count] = {};
 #pragma unroll
