@@ -84,11 +84,11 @@ GEMV_PARTS = Variant(
     splits=8,
 )
 
-# 16 along k, 4 of them in a warp, in 2 blocks.
+# The same of more rows.
 SKINNY = Variant(
     kernel="skinny",
-    tile=Tile(bm=3, bn=32, bk=64, tm=3, tn=4, min_blocks=3, stages=3, kparts=16),
-    splits=2,
+    tile=Tile(bm=3, bn=16, bk=256, tm=3, tn=4, min_blocks=1, stages=3, kparts=64),
+    splits=8,
 )
 
 
@@ -105,10 +105,10 @@ SKINNY = Variant(
         # Four products at a time, the rest in double.
         (GEMV, (1, 512, 6144), 1, "nt", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
         (GEMV_PARTS, (2, 256, 6144), 1, "nn", [*threads(512 * 3, 4), (6144, ANYWHERE)]),
-        # Four products at a time in each thread, what 32 threads have in double.
+        # Pairs of threads in float, the rest in double.
         (
-            SKINNY, (3, 512, 6144), 1, "nn",
-            [*[*stretches(*[4] * 48)] * 32, (6144, ANYWHERE)],
+            SKINNY, (3, 256, 6144), 1, "nn",
+            [*threads(512, 12), *[(24, HALF)] * 256, (6144, ANYWHERE)],
         ),
         # More rows: all in float.
         (

@@ -2,13 +2,14 @@
 // every SM streams its share of it through registers, all threads of a block along k.
 //
 // Contract: D = alpha*A*B + beta*C for each of a batch, in float32, by any strides, at any
-// alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds, four
-// at a time, these in parts of k, and the parts in double (lib/long_sum.cuh) and a fixed order;
-// beta = 0 never reads C.
+// alignment; m, n >= 1 and k >= 0. Each output's products are summed by fused multiply-adds in
+// parts of k, and the parts in a fixed order, pairs of them in float and these in double
+// (lib/long_sum.cuh); beta = 0 never reads C.
 //
 // Tile, grid: lib/narrow.cuh. Each warp has a ring of `stages` steps of A in shared memory,
 // [tm][bk of a warp], which all lanes along n read, and waits for no other; B goes into registers.
-// Shared memory, dynamic: the most of 4 * stages * bk * bm, 8 * warps * bm * bn, 8 * threads bytes.
+// Shared memory, dynamic: 4 * stages * bk * bm + 8 * max(warps * bm * bn, threads) bytes. Sums have a
+// place of their own, so that no warp waits for others to have read their rings.
 #include "lib/async.cuh"
 #include "lib/long_sum.cuh"
 #include "lib/narrow.cuh"
@@ -45,23 +46,12 @@ __device__ void copy_a(float* ring, const Product& p, const float* a, int rows, 
   }
 }
 
-// Adds four products to each output of a row of a thread, their sum in one step: of the roundings at
-// the size of a long sum, a quarter is left. It takes an instruction in five, for which there is
-// time while B is read.
-template <int count>
-__device__ void add_four(float* acc, const float4& a, const float (&b)[4][count])
-{
-  float four[count] = {};
-  multiply(four, a, b);
-#pragma unroll
-  for (int c = 0; c < count; ++c) acc[c] += four[c];
-}
-
 template <Tile T, Access X>
 __device__ void few_rows(const Product& p)
 {
   // coordinates
   using S = Shares<T, X>;
+  using Sum = typename LongSum<fast_double>::Type;
   constexpr int size = T.tm * S::depth;  // of a step of A
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const Part part = part_of_block<T>(p);
@@ -70,6 +60,7 @@ __device__ void few_rows(const Product& p)
   extern __shared__ __align__(128) float4 shared[];  // as copies keep their place in a line
   float* const smem = reinterpret_cast<float*>(shared);
   float* const ring = smem + warp * T.stages * size;  // [stages][tm][depth]
+  Sum* const sums = reinterpret_cast<Sum*>(smem + S::warps * T.stages * size);
 
   // prologue
   const int column = part.n0 + S::first_column(lane);
@@ -102,7 +93,7 @@ __device__ void few_rows(const Product& p)
       const float4* const frag_a = reinterpret_cast<const float4*>(ring + stage * size);
 #pragma unroll
       for (int i = 0; i < T.tm; ++i) {
-        add_four(acc + i * T.tn, frag_a[i * S::lanes_k + lane / S::lanes_n], frag_b[stage]);
+        multiply(acc + i * T.tn, frag_a[i * S::lanes_k + lane / S::lanes_n], frag_b[stage]);
       }
       __syncwarp();  // no lane copies over what another still reads
       read(stage);
@@ -110,9 +101,7 @@ __device__ void few_rows(const Product& p)
   }
 
   wait_copies<0>();
-  __syncthreads();  // no warp writes its sums where another still reads its ring
-  using Sum = typename LongSum<fast_double>::Type;
-  finish<T, X>(acc, p, part, reinterpret_cast<Sum*>(smem));
+  finish<T, X>(acc, p, part, sums);
 }
 
 template <Tile T, Access X>

@@ -38,7 +38,7 @@ def _check(operation: Operation, variant: Variant) -> None:
 
 def _shared_bytes(tile: Tile) -> int:
     rows = tile.bm if narrow.by_rows(tile) else tile.bn
-    return max(FLOAT_BYTES * tile.stages * tile.bk * rows, narrow.sums_bytes(tile))
+    return FLOAT_BYTES * tile.stages * tile.bk * rows + narrow.sums_bytes(tile)
 
 
 def _launch(operation: Operation, variant: Variant) -> Launch:

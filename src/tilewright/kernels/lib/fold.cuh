@@ -28,7 +28,8 @@ __host__ __device__ constexpr int folded(int bit, int count)
 // The values are summed over the lanes whose numbers differ in `bit`, 2 * bit, .. 16. Each time a
 // lane gives half of its values away and gets the other half of its partner's, so the sums end up
 // spread over those lanes, and shuffles are count/2 + count/4 + .. instead of count each time. The
-// order of the additions is fixed. A lane with floats whose sums are double widens half of them.
+// order of the additions is fixed. Where values are float and sums double, pairs are added in float:
+// half as many are widened, and their sum is rounded once.
 template <int bit, int count, class Value, class Sum>
 __device__ Folded fold(const Value (&value)[count], Sum (&sums)[folded(bit, count)], int lane,
                        Folded held = {0, count})
@@ -45,8 +46,7 @@ __device__ Folded fold(const Value (&value)[count], Sum (&sums)[folded(bit, coun
     for (int i = 0; i < half; ++i) {
       const Value low = value[i];
       const Value high = half + i < count ? value[half + i] : Value{};
-      halves[i] = static_cast<Sum>(upper ? high : low) +
-                  static_cast<Sum>(__shfl_xor_sync(~0u, upper ? low : high, bit));
+      halves[i] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, bit);
     }
     if (upper) held.first += half;
     else held.end = min(held.end, held.first + half);
