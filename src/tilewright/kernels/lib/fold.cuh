@@ -28,9 +28,9 @@ __host__ __device__ constexpr int folded(int bit, int count)
 // The values are summed over the lanes whose numbers differ in `bit`, 2 * bit, .. 16. Each time a
 // lane gives half of its values away and gets the other half of its partner's, so the sums end up
 // spread over those lanes, and shuffles are count/2 + count/4 + .. instead of count each time. The
-// order of the additions is fixed. Where values are float and sums double, pairs are added in float:
-// half as many are widened, and their sum is rounded once.
-template <int bit, int count, class Value, class Sum>
+// order of the additions is fixed. Pairs are added as Pair, these as Sum: floats are widened late,
+// when there are few of them.
+template <int bit, class Pair, int count, class Value, class Sum>
 __device__ Folded fold(const Value (&value)[count], Sum (&sums)[folded(bit, count)], int lane,
                        Folded held = {0, count})
 {
@@ -41,15 +41,16 @@ __device__ Folded fold(const Value (&value)[count], Sum (&sums)[folded(bit, coun
   } else {
     constexpr int half = (count + 1) / 2;
     const bool upper = lane & bit;
-    Sum halves[half];
+    Pair halves[half];
 #pragma unroll
     for (int i = 0; i < half; ++i) {
       const Value low = value[i];
       const Value high = half + i < count ? value[half + i] : Value{};
-      halves[i] = (upper ? high : low) + __shfl_xor_sync(~0u, upper ? low : high, bit);
+      const Value theirs = __shfl_xor_sync(~0u, upper ? low : high, bit);
+      halves[i] = static_cast<Pair>(upper ? high : low) + static_cast<Pair>(theirs);
     }
     if (upper) held.first += half;
     else held.end = min(held.end, held.first + half);
-    return fold<2 * bit>(halves, sums, lane, held);
+    return fold<2 * bit, Sum>(halves, sums, lane, held);
   }
 }

@@ -167,11 +167,11 @@ __device__ void finish(const Value (&acc)[T.tm * T.tn], const Product& p, const 
   constexpr int count = (outputs - 1) / T.threads() + 1;
   const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
   Sum sums[folded(S::lanes_n, T.tm * T.tn)];
-  const Folded held = fold<S::lanes_n>(acc, sums, lane);
+  const Folded held = fold<S::lanes_n, Value>(acc, sums, lane);
+  Sum* const mine = smem + warp * outputs + held.first * S::lanes_n + lane % S::lanes_n;
 #pragma unroll
   for (int i = 0; i < folded(S::lanes_n, T.tm * T.tn); ++i) {
-    const int v = held.first + i;
-    if (v < held.end) smem[warp * outputs + v * S::lanes_n + lane % S::lanes_n] = sums[i];
+    if (held.first + i < held.end) mine[i * S::lanes_n] = sums[i];
   }
   __syncthreads();  // no thread adds sums that are not written
   Sum value[count] = {};
