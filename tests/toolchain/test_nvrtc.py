@@ -105,6 +105,8 @@ class TestNames:
             ("__global__ void __launch_bounds__(T.threads(), 2) a(int) {}", ("a",)),
             ("__launch_bounds__(256) __global__ auto a() -> void {}", ("a",)),
             ("template <int N> __global__ __cluster_dims__(2, 1) void a() {}", ("a",)),
+            ("template __global__ void a<2, float>(int); int main() {}", ("a",)),
+            ("template <> __global__ void a<Tile{.bm = 2}>(int) { f(); }", ("a",)),
             ("__device__ void a() {}", ()),
         ],
     )
