@@ -96,6 +96,23 @@ def test_what_is_printed() -> None:
     )
 
 
+def test_a_file_with_a_long_name_fits_the_width(tmp_path: Path) -> None:
+    folder = tmp_path / "headers_that_are_kept_far_away" / "from_the_kernel_that_includes_them"
+    folder.mkdir(parents=True)
+    (folder / "a.cuh").write_text(
+        "\n\n\n__device__ void twice(float* x) {\n  x[threadIdx.x] *= 2;\n}\n"
+    )
+    path = tmp_path / "k.cu"
+    path.write_text(
+        f'#include "{folder.relative_to(tmp_path)}/a.cuh"\n'
+        "__global__ void k(float* x) { twice(x); }\n"
+    )
+    done = explain(path, "--grid", 1, "--block", 32, "--arg", "f32[32]")
+    assert done.exit_code == 0
+    assert "them/a.cuh: what each line costs (in\n  brackets, " in done.output
+    assert max(map(len, done.output.splitlines())) <= 100
+
+
 def test_host_code_is_left_out() -> None:
     found = counters(EXAMPLES / "saxpy_program.toml")
     assert found["FFMA thread instructions"] == 65536
