@@ -219,6 +219,8 @@ def test_a_rung_tries_the_next_one() -> None:
         ([EXAMPLES / "matvec.toml", "--gpu", "V100"], "NVRTC 13 compiles for sm_75 and later"),
         ([EXAMPLES / "matvec.toml", "--block", 4], "--block: "),
         ([EXAMPLES / "matvec.toml", "--shared-bytes", 4], "--shared-bytes: "),
+        ([EXAMPLES / "matvec.toml", "--option", "-O3"], "--option: "),
+        ([EXAMPLES / "matvec.toml", "--include-dir", "."], "--include-dir: "),
         ([EXAMPLES / "matvec.toml", "--size", 4], "--size: those are for rungs"),
         (["01", "--size", 1 << 26], "more than this machine has free: choose smaller sizes"),
         (["01", "--size", 1 << 30], "more than this machine has free: choose smaller sizes"),

@@ -129,7 +129,9 @@ def _is_rung(target: str | None) -> bool:
 
 
 def _refuse(given: Mapping[str, object], why: str) -> None:
-    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    from tilewright.launchfile import flag_of
+
+    names = [flag_of(name) for name, value in given.items() if value is not None]
     if names:
         raise TilewrightError(f"{', '.join(names)}: {why}")
 
