@@ -245,6 +245,8 @@ def args(*given: object) -> Callable[[], object]:
         (args(X, np.float32(2), np.int32(1), X), LaunchError, "takes 3 arguments, got 4"),
         (args(X, 2.0, np.int32(1)), LaunchError, r"argument 1: 2.0 .*write np.float32 or"),
         (args(X, np.float64(2), np.int32(1)), LaunchError, "argument 1: .*takes 4 bytes here"),
+        (args(X, np.int32(2), np.int32(1)), LaunchError, "argument 1: .*takes a float here"),
+        (args(X, np.float32(2), np.float32(1)), LaunchError, "argument 2: .*a whole number here"),
         (args(X, X, np.int32(1)), LaunchError, "argument 1: an array.*not a pointer"),
         (args(np.float32(0), np.float32(2), np.int32(1)), LaunchError, "argument 0: .*8 bytes"),
         (args(X[::2], np.float32(2), np.int32(1)), LaunchError, "argument 0: .*not contiguous"),
