@@ -210,7 +210,7 @@ def import_trials(path: str | Path) -> list[Trial]:
             trials.append(Trial.from_json(entry))
         except TilewrightError:
             continue
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StoreError(f"cannot read {path}: not a file of trials") from error
     return trials
 
