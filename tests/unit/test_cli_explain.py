@@ -183,6 +183,7 @@ def test_suggestions_are_ranked_and_say_that_they_are_modelled() -> None:
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 1 for gain in gains)
     assert {each["provenance"] for each in told["suggestions"]} == {"modelled"}
+    assert told["estimate"]["provenance"] == told["roofline"]["provenance"] == "modelled"
     shown = explain(EXAMPLES / "transpose_naive.toml").output
     assert f"1. [what-if: {gains[0]:.2f}x at most, modelled, for " in shown
 
