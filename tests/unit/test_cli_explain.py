@@ -240,7 +240,8 @@ def test_bad_input_ends_in_one_clear_line(arguments: list, says: str) -> None:
 
 
 def test_help_has_an_example() -> None:
-    assert "Example: tilewright explain saxpy.cu" in " ".join(explain("--help").output.split())
+    told = " ".join(explain("--help").output.split())
+    assert "Example: tilewright explain examples/saxpy_program.cu --kernel" in told
 
 
 def has_linker() -> bool:

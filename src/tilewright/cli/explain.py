@@ -77,8 +77,8 @@ def explain(
     may have host code in it, which is left out. Of a kernel with instructions that cannot be run
     here, a note says which, and its machine code is explained without running it.
 
-    Example: tilewright explain saxpy.cu --kernel 'saxpy<float>' --grid 4096 --block 256
-    --arg f32=2 --arg f32[1048576]:normal --arg f32[1048576]:normal --arg i32=1048576
+    Example: tilewright explain examples/saxpy_program.cu --kernel 'saxpy<float>' --grid 4096
+    --block 256 --arg f32=2 --arg f32[1048576]:normal --arg f32[1048576]:normal --arg i32=1048576
 
     Example: tilewright explain 03_shared_tile --size 1024 --gpu "RTX A6000"
     """
