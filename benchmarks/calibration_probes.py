@@ -238,6 +238,14 @@ def memory() -> list[Probe]:
                   **_store("global", bits, "far"), lane_step=size, step_bytes=32 * size,
                   warp_step=UNROLL * 32 * size, block_step=UNROLL * 32 * size * 32)
         )  # fmt: skip
+    # Each lane's words in a sector of its own, one after the other: 4, 2 and 1 sectors a line.
+    for apart in (32, 64, 128):
+        for one, blocks in (("", 0), ("-one", 1)):
+            found.append(
+                Probe(name=f"stream-stg32-apart{apart}{one}", opcode="STG", warps=(4, 8, 16),
+                      blocks=blocks, **_store("global", 32, "far"), lane_step=apart, step_bytes=4,
+                      warp_step=32 * apart, block_step=32 * 32 * apart)
+            )  # fmt: skip
     # Lanes down a column of a row-major matrix, stepping along its rows: the naive kernel's reads.
     for floats in (4096, 4092, 4100, 4104, 4112, 4128, 2048, 1024, 1000, 512, 64, 33, 32, 16, 8):
         found.append(

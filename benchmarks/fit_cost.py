@@ -27,6 +27,7 @@ import numpy as np
 from boosting import grow
 from cost_descent import Case, descend
 
+from tilewright.bench.suites import suite
 from tilewright.errors import TileError, TilewrightError
 from tilewright.gpus import Gpu, gpu
 from tilewright.kernels.gemm.kernel import Variant
@@ -77,7 +78,7 @@ def fit_and_judge(options: argparse.Namespace) -> int:
     card = gpu(options.gpu)
     model = Model(known=coefficients(), forest=forest_of(card.name))
     if options.records:
-        cases = [case for record in options.records for case in read(record, card)]
+        cases = unjudged([case for record in options.records for case in read(record, card)])
         show("before, fitted", cases, model, card)
         if options.folds:
             held = cross_validated(cases, card, options.rounds, options.folds)
@@ -127,6 +128,12 @@ def read(path: Path, card: Gpu) -> list[Case]:
     return found
 
 
+def unjudged(cases: Sequence[Case]) -> list[Case]:
+    """Leave out products with the sizes of the suite `unseen`: by those choices are judged."""
+    judged = {_kind(case.operation) for case in suite("unseen").cases}
+    return [case for case in cases if _kind(case.operation) not in judged]
+
+
 def is_same(operation: Operation, variant: Variant, compiled: Collection[str]) -> bool:
     """Return whether a variant is compiled from what a record says was compiled for it."""
     kernel = gemm_kernel(variant.kernel)
@@ -155,21 +162,22 @@ def quality(case: Case, model: Model, card: Gpu) -> float:
 
 def cross_validated(cases: Sequence[Case], card: Gpu, rounds: int, folds: int) -> list[float]:
     """Return the quality of each case's choice, with its sizes left out of the fit."""
-    kinds = sorted({_kind(case) for case in cases})
+    kinds = sorted({_kind(case.operation) for case in cases})
     random.Random(0).shuffle(kinds)
     fold = {kind: index % folds for index, kind in enumerate(kinds)}
     found = [0.0] * len(cases)
     for out in range(folds):
-        model, _ = fitted([case for case in cases if fold[_kind(case)] != out], card, rounds)
+        model, _ = fitted(
+            [case for case in cases if fold[_kind(case.operation)] != out], card, rounds
+        )
         for index, case in enumerate(cases):
-            if fold[_kind(case)] == out:
+            if fold[_kind(case.operation)] == out:
                 found[index] = quality(case, model, card)
     return found
 
 
-def _kind(case: Case) -> tuple[int, ...]:
-    o = case.operation
-    return (o.m, o.n, o.k, o.batch)
+def _kind(operation: Operation) -> tuple[int, ...]:
+    return (operation.m, operation.n, operation.k, operation.batch)
 
 
 def show(title: str, cases: Sequence[Case], model: Model, card: Gpu, *, each: bool = False) -> None:

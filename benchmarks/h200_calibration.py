@@ -4,12 +4,14 @@
 
 The probes (calibration_probes.py) are none of the kernels that the model is judged by. Each runs on
 one SM (some on all) between two readings of the SM's clock, three times, with several numbers of
-warps; the record keeps cycles a warp-level instruction for each. It takes about a minute.
+warps; the record keeps cycles a warp-level instruction for each. Launches of an empty kernel are
+timed by events. It takes about a minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +23,9 @@ import numpy as np
 from calibration_probes import PROBES, UNROLL, Probe
 
 from tilewright.bench.environment import describe_environment
+from tilewright.bench.timing import Budget, time_interleaved
 from tilewright.device import require_device
+from tilewright.device.events import EventStopwatch
 from tilewright.device.memory import Arena
 from tilewright.device.session import open_session
 from tilewright.errors import TilewrightError
@@ -85,6 +89,11 @@ REGISTERS: dict[str, Callable[[int], Choice]] = {
 }  # fmt: skip
 
 
+EMPTY = 'extern "C" __global__ void empty(int) {}'
+GRIDS = (1, 132, 1056, 16384, 65536, 262144)
+BLOCKS = (32, 256, 1024)
+
+
 class Reading(TypedDict):
     """What a probe gave: cycles a warp-level instruction, by number of warps."""
 
@@ -104,7 +113,8 @@ def main() -> int:
         environment = describe_environment(device, commit=options.commit)
         found = [*measure_probes(device.arch), *measure_registers(device.arch)]
         path = options.out / f"calibration_{device.name.lower().replace(' ', '_')}.json"
-        record = {"environment": environment.to_json(), "probes": found}
+        launches = measure_launches(device.arch)
+        record = {"environment": environment.to_json(), "probes": found, "launches": launches}
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     except TilewrightError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -112,6 +122,8 @@ def main() -> int:
     for each in found:
         figures = "  ".join(f"{w}:{c:8.3f}" for w, c in each["cycles"].items())
         print(f"{each['name']:44s} {figures}")
+    for name, seconds in launches.items():
+        print(f"{name:44s} {1e6 * seconds:8.2f} us")
     print(path)
     return 0
 
@@ -146,6 +158,30 @@ def measure_registers(arch: str) -> Iterator[Reading]:
         probe = Probe(name=f"ffma-{name}", opcode="FFMA", step="", warps=(4, 8, 16), rounds=64)
         patched = replace(artifact, cubin=with_registers(artifact, choose))
         yield _measured(probe, patched, 64 * 256)
+
+
+def measure_launches(arch: str) -> dict[str, float]:
+    """Seconds of a launch of so many blocks that do nothing, by `launch-<blocks>x<threads>`.
+
+    Memory is filled before each, so that the host is ahead of the GPU.
+    """
+    session = open_session(0)
+    session.enter()
+    kernel = session.load(compile_cuda(EMPTY, "empty", arch=arch))
+    found = {}
+    with Arena(session) as arena:
+        data = arena.allocate(_DATA_BYTES)
+        for blocks, threads in itertools.product(GRIDS, BLOCKS):
+            name = f"launch-{blocks}x{threads}"
+            run = kernel.bind(Launch(grid=(blocks, 1, 1), block=(threads, 1, 1)), [np.int32(0)])
+            found[name] = time_interleaved(
+                {name: lambda _, run=run: run()},
+                stopwatch=EventStopwatch(session),
+                sets=1,
+                budget=Budget(warmup_s=0.01, measure_s=0.05, max_rounds=40),
+                before=lambda: arena.fill(data, 0, _DATA_BYTES // 4),
+            )[name].median_s
+    return found
 
 
 def _measured(probe: Probe, artifact: Artifact, steps: int) -> Reading:

@@ -17,17 +17,22 @@ _EXACT = {bool: "np.bool_", int: "np.int32 or np.int64", float: "np.float32 or n
 
 
 def check_arguments(
-    args: Sequence[object], param_sizes: Sequence[int] | None, kernel: str
+    args: Sequence[object],
+    param_sizes: Sequence[int] | None,
+    kernel: str,
+    param_types: Sequence[str] | None = None,
 ) -> tuple[Argument, ...]:
     """Return `args` as arguments that can be launched with, or say what to change.
 
     An array is device memory: the kernel gets its address and writes it in place, so it must be
     C-contiguous and writable. A numpy scalar is passed by value, its dtype giving the width; so is
     a `Struct`.
-    `param_sizes` are the kernel's parameters in bytes; None where they are not known.
+    `param_sizes` are the kernel's parameters in bytes, `param_types` their types in PTX; None where
+    they are not known. A float32 and an int32 have one width, and the bits of one are no value of
+    the other.
 
     Raises:
-        LaunchError: a count or width that does not fit the kernel, or an object that is no
+        LaunchError: a count, width or kind that does not fit the kernel, or an object that is no
             argument, with the argument's index and the remedy.
     """
     if param_sizes is not None and len(args) != len(param_sizes):
@@ -43,6 +48,8 @@ def check_arguments(
             _check_array(arg, size, where)
         elif isinstance(arg, np.generic):
             _check_scalar(arg, size, where)
+            if param_types is not None:
+                _check_kind(arg, param_types[index], where)
         elif isinstance(arg, Struct):
             _check_struct(arg, size, where)
         else:
@@ -89,6 +96,17 @@ def _check_scalar(scalar: np.generic, size: int | None, where: str) -> None:
         f"{what}: the kernel takes {size} bytes here: "
         f"pass a numpy scalar of that width{_widths(scalar.dtype.kind, size)}"
     )
+
+
+def _check_kind(scalar: np.generic, ptx_type: str, where: str) -> None:
+    """Refuse a float where the kernel takes a whole number, and the reverse."""
+    takes = {"f": "f", "s": "iub", "u": "iub"}.get(ptx_type[0])  # b32 may be either
+    if takes is not None and scalar.dtype.kind in "iubf" and scalar.dtype.kind not in takes:
+        what, name = ("float", "float") if takes == "f" else ("whole number", "int")
+        raise LaunchError(
+            f"{where}: {scalar!r}: the kernel takes a {what} here, as which these bits are another "
+            f"value: pass np.{name}{8 * scalar.dtype.itemsize}"
+        )
 
 
 def _check_struct(struct: Struct, size: int | None, where: str) -> None:

@@ -69,8 +69,8 @@ def dim3(value: int | Iterable[int], what: str) -> Dim3:
         LaunchError: more than three dimensions, or one below 1.
     """
     try:
-        given = value if isinstance(value, Iterable) else (value,)
-        dims = tuple(operator.index(d) for d in given)
+        given = tuple(value) if isinstance(value, Iterable) else (value,)
+        dims = () if any(d is True for d in given) else tuple(map(operator.index, given))
     except TypeError:
         dims = ()
     if not 1 <= len(dims) <= 3 or any(d < 1 for d in dims):

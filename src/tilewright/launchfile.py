@@ -129,7 +129,12 @@ def launch_from_flags(
     data = {name: value for name, value in (rest or {}).items() if value is not None}
     data |= {"source": str(source), "args": list(args)}
     data |= {"grid": _numbers(str(grid)), "block": _numbers(str(block))}
-    return _spec(data, lambda key, _: "--" + _FLAGS.get(key, key).replace("_", "-"), Path())
+    return _spec(data, lambda key, _: flag_of(key), Path())
+
+
+def flag_of(key: str) -> str:
+    """Return the flag that gives the key of a launch file: `--include-dir` for `include_dirs`."""
+    return "--" + _FLAGS.get(key, key).replace("_", "-")
 
 
 def with_overrides(spec: LaunchSpec, changes: Mapping[str, object]) -> LaunchSpec:

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, TypeAlias
 
 from tilewright.counters import Counters, Provenance
@@ -26,6 +27,7 @@ from tilewright.problem import Problem
 SCHEMA = 1
 
 Backend: TypeAlias = Literal["emulator", "device"]
+Kind: TypeAlias = "type | tuple[type, ...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ class Environment:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Environment:
         """Rebuild what `to_json` wrote."""
+        require(data, dict.fromkeys(("date", "tilewright", "python", "host"), str))
+        require(data, dict.fromkeys(("nvrtc", "card", "driver", "commit"), (str, NoneType)))
         return cls(**data)  # type: ignore[arg-type]
 
 
@@ -284,7 +288,7 @@ def read_records(path: str | Path) -> RecordFile:
             environment=Environment.from_json(data["environment"]),
             records=tuple(LadderRecord.from_json(record) for record in data["records"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise TilewrightError(f"cannot read {source}: not a file of records: {error}") from error
 
 
@@ -293,6 +297,17 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def require(data: Mapping[str, object], kinds: Mapping[str, Kind]) -> None:
+    """Require of what a file has the kinds of value that its readers rely on.
+
+    Raises:
+        TypeError: a value of another kind, with its name.
+    """
+    for name, kind in kinds.items():
+        if name in data and not isinstance(data[name], kind):
+            raise TypeError(f"{name} is {data[name]!r}")
 
 
 def is_time(value: object) -> bool:

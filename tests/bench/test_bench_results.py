@@ -97,6 +97,38 @@ def test_times_that_are_none_are_refused_by_case_and_contender(tmp_path, name, v
         read_bench(path)
 
 
+@pytest.mark.parametrize(
+    ("where", "value", "says"),
+    [
+        (("absent",), [], "absent is "),
+        (("absent", "x"), 3, "x is 3"),
+        (("environment", "date"), None, "date is None"),
+        (("environment", "card"), True, "card is True"),
+        (("records",), {}, "records is "),
+        (("records", 0, "case"), 8, "case is 8"),
+        (("records", 0, "gpu"), None, "gpu is None"),
+        (("records", 0, "floor_s"), "1", "floor_s is '1'"),
+        (("records", 0, "runs", 1, "contender"), 1, "contender is 1"),
+        (("records", 0, "runs", 1, "max_errors"), None, "max_errors is None"),
+        (("records", 0, "runs", 1, "bound_ratios", "normal"), "x", "an error of cublas is none"),
+        (("records", 0, "runs", 1, "max_errors", "wide"), float("nan"), "of cublas is none"),
+        (("records", 0, "operation", "m"), float("inf"), "not a file of records"),
+    ],
+)
+def test_values_of_another_kind_are_refused_by_name(tmp_path, where, value, says):
+    runs = [run("tilewright", 1.0), run("cublas", 1.0)]
+    file = bench_file(record(case((8, 8, 8)), runs), absent={"x": "y"})
+    data = json.loads(json.dumps(file.to_json()))
+    place = data
+    for step in where[:-1]:
+        place = place[step]
+    place[where[-1]] = value
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(TilewrightError, match=rf"cannot read .*bench\.json: .*{says}"):
+        read_bench(path)
+
+
 def test_a_file_without_records_is_refused(tmp_path):
     write_json(tmp_path / "bench.json", bench_file().to_json())
     with pytest.raises(TilewrightError, match=r"bench\.json: it has no records: "):

@@ -215,6 +215,7 @@ def args(*given: object) -> Callable[[], object]:
     [
         # the launch
         (bad(gpu="H20O"), UnknownNameError, "did you mean 'H200'"),
+        (bad(gpu=90), UnknownNameError, "unknown GPU '90'"),
         (bad(gpu="V100"), UnsupportedError, "V100 is sm_70: NVRTC 13 compiles for sm_75 and later"),
         (
             bad(block=1025),
@@ -226,6 +227,7 @@ def args(*given: object) -> Callable[[], object]:
         (bad(grid=(1, 65536)), LaunchError, r"a grid is at most \(2147483647, 65535, 65535\)"),
         (bad(grid=0), LaunchError, "grid 0: expected 1 to 3 integers, each at least 1"),
         (bad(grid=(1, 2, 3, 4)), LaunchError, "expected 1 to 3 integers"),
+        (bad(grid=True), LaunchError, "grid True: expected 1 to 3 integers"),
         (bad(grid=2.5), LaunchError, "grid 2.5: expected 1 to 3 integers"),
         (bad(block="32"), LaunchError, "block '32': expected 1 to 3 integers"),
         (bad(shared_bytes=-1), LaunchError, "shared_bytes -1: expected an integer, at least 0"),
@@ -245,6 +247,8 @@ def args(*given: object) -> Callable[[], object]:
         (args(X, np.float32(2), np.int32(1), X), LaunchError, "takes 3 arguments, got 4"),
         (args(X, 2.0, np.int32(1)), LaunchError, r"argument 1: 2.0 .*write np.float32 or"),
         (args(X, np.float64(2), np.int32(1)), LaunchError, "argument 1: .*takes 4 bytes here"),
+        (args(X, np.int32(2), np.int32(1)), LaunchError, "argument 1: .*takes a float here"),
+        (args(X, np.float32(2), np.float32(1)), LaunchError, "argument 2: .*a whole number here"),
         (args(X, X, np.int32(1)), LaunchError, "argument 1: an array.*not a pointer"),
         (args(np.float32(0), np.float32(2), np.int32(1)), LaunchError, "argument 0: .*8 bytes"),
         (args(X[::2], np.float32(2), np.int32(1)), LaunchError, "argument 0: .*not contiguous"),

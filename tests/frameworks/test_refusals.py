@@ -28,6 +28,7 @@ READ_ONLY = np.broadcast_to(np.float32(0), (3, 5))
         (np.ones((2, 3, 4), np.float32), np.ones((5, 4, 3), np.float32), r"batches \(2,\) and"),
         (A, 3, "b is of type builtins.int: expected an array of numpy, torch or cupy"),
         ([[1.0]], B, "a is of type builtins.list"),
+        (A, np.ma.masked_array(B), r"b is a masked array.*b.filled\(0\)"),
     ],
 )
 def test_operands_that_make_no_product(a, b, says):

@@ -4,14 +4,12 @@ Each probe is compiled, counted on the CPU and simulated whole; the cycles of an
 difference between nine rounds of its loop and three.
 """
 
-import json
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import h200_calibration
 import numpy as np
 import pytest
+from calibration import measured
 from calibration_probes import PROBES, UNROLL, Probe
 from small_programs import H200
 
@@ -25,14 +23,7 @@ from tilewright.model.widths import images
 from tilewright.toolchain import Artifact, compile_cuda
 from tilewright.toolchain.control import control_codes
 
-RECORD = Path(__file__).parents[2] / "benchmarks/results/calibration_nvidia_h200.json"
 ROUNDS = 12
-
-
-@cache
-def measured() -> dict[str, dict[str, float]]:
-    probes = json.loads(RECORD.read_text(encoding="utf-8"))["probes"]
-    return {probe["name"]: probe["cycles"] for probe in probes}
 
 
 def probe(name: str) -> Probe:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from calibration import launches
 from small_programs import function, profile
 
 from tilewright.errors import LaunchError, UnsupportedError
@@ -16,7 +17,7 @@ from tilewright.toolchain.sass_flow import flow
 
 H200 = gpu("H200")
 SMS = 132
-LAUNCH_S = 4.6e-6
+LAUNCH_S = 3.4e-6
 
 LOOP = function(
     "S2R R0, SR_TID.X",
@@ -51,6 +52,14 @@ def test_a_loop_takes_its_trips_whether_it_is_simulated_whole_or_not(trips: int)
     assert found.cycles == pytest.approx(TRIP * trips + OUTSIDE, abs=26)
     assert found.seconds == pytest.approx(found.cycles / H200.boost_clock_hz + LAUNCH_S)
     assert found.clock_hz == H200.boost_clock_hz
+
+
+@pytest.mark.parametrize("grid", [1, 132, 1056, 16384, 65536, 262144])
+@pytest.mark.parametrize("block", [32, 256])
+def test_blocks_start_one_after_the_other(grid: int, block: int) -> None:
+    found = modelled(grid, trips=1, block=block)
+    assert found.seconds == pytest.approx(launches()[f"launch-{grid}x{block}"], rel=0.04)
+    assert found.is_starting == (grid > 10_000)
 
 
 NESTED = function(

@@ -23,7 +23,7 @@ from tilewright.toolchain.control import Control, control_codes
 from tilewright.toolchain.sass_flow import SassFlow, flow
 
 H200 = gpu("H200")
-LAUNCH_S = 4.6e-6
+LAUNCH_S = 3.4e-6
 
 LOOP = function(
     "S2R R0, SR_TID.X",  # block 1

@@ -3,6 +3,7 @@
 import pytest
 from small_programs import function, profile
 
+from tilewright.accesses import Way
 from tilewright.model.operations import OperandCache, operations, pipe_of, source_registers
 from tilewright.model.profile import AccessCounts
 from tilewright.toolchain.control import Control
@@ -102,6 +103,28 @@ def test_a_register_is_kept_for_the_next_instruction_alone() -> None:
     control = {0: fields(reuse=2), 16: fields(), 32: fields(reuse=2), 48: fields(reuse=2)}
     found = operations(profile(code, [1, 1, 1, 1]), control)
     assert [op.reads for op in found] == [(2, 1), (1, 2), (2, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("way", "sectors", "partial"),
+    [
+        ("store", 4, 0.0),  # 32 floats side by side
+        ("store", 5, 0.4),  # begun amid a sector: its first and its last
+        ("store", 8, 1.0),  # in pairs, two sectors apart
+        ("store", 32, 1.0),
+        ("load", 32, 0.0),
+        ("atomic", 32, 0.0),
+    ],
+)
+def test_which_sectors_a_store_does_not_fill(way: Way, sectors: int, partial: float) -> None:
+    code = function("STG.E desc[UR4][R2.64], R4", "EXIT")
+    store = AccessCounts(
+        space="global", way=way, size=4, requests=10, sectors=10 * sectors, lines=10,
+        wavefronts=10, ideal=40,
+    )  # fmt: skip
+    control = {0: fields(), 16: fields()}
+    first, _ = operations(profile(code, [10, 10], accesses={0: store}), control)
+    assert first.partial == pytest.approx(partial)
 
 
 def test_what_an_access_costs_by_its_requests() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from calibration import measured
 from small_programs import END, H200, operation, simulate
 
 from tilewright.model.sm import PARTITIONS, Sm
@@ -224,6 +225,20 @@ def test_the_l2_takes_stores_no_faster(sms: int, rate: float) -> None:
     # The queues and the unit hold 8 of each partition and 20 more.
     assert found.stalls["lg_throttle"] / 8 > 0.5 * found.cycles
     assert found.stalls["barrier"] / 8 < 0.35 * found.cycles
+
+
+@pytest.mark.parametrize(("apart", "lines"), [(32, 8), (64, 16), (128, 32)])
+@pytest.mark.parametrize(("sms", "of", "near"), [(1, "-one", 0.05), (132, "", 0.14)])
+def test_sectors_that_are_not_full_cost_more(
+    apart: int, lines: int, sms: int, of: str, near: float
+) -> None:
+    """As the H200 took 32 words of 32 sectors, in so many lines, alone and all SMs at once."""
+    read = measured()[f"stream-stg32-apart{apart}{of}"]["16"]
+    store = operation("global", load=False, lines=lines, partial=1.0)
+    hit = Hit(missing=1.0, pending=0.0, sectors=32.0, dram=0.0)
+    program = [store] * 32 + [operation("barrier"), END]
+    found = simulate(program, warps=16, hits=Hits(by_index=dict.fromkeys(range(32), hit)), sms=sms)
+    assert found.cycles / (16 * 32) == pytest.approx(read, rel=near)
 
 
 def test_a_line_on_its_way_is_waited_for() -> None:

@@ -12,6 +12,7 @@ from tilewright.toolchain import artifact_from_ptx, compile_cuda, supported_arch
 from tilewright.toolchain.lineinfo import locate
 from tilewright.toolchain.names import base_name, kernels_in_cuda
 from tilewright.toolchain.ptx.ir import Location
+from tilewright.toolchain.source import file_name
 
 TEMPLATE = """\
 struct Tile { int bm, bn; };
@@ -105,6 +106,8 @@ class TestNames:
             ("__global__ void __launch_bounds__(T.threads(), 2) a(int) {}", ("a",)),
             ("__launch_bounds__(256) __global__ auto a() -> void {}", ("a",)),
             ("template <int N> __global__ __cluster_dims__(2, 1) void a() {}", ("a",)),
+            ("template __global__ void a<2, float>(int); int main() {}", ("a",)),
+            ("template <> __global__ void a<Tile{.bm = 2}>(int) { f(); }", ("a",)),
             ("__device__ void a() {}", ()),
         ],
     )
@@ -146,6 +149,18 @@ class TestOutput:
             texts.append(compiled(Path("k.cu"), "k").ptx)
             assert str(tmp_path) not in texts[-1]
         assert texts[0] == texts[1]
+
+    @pytest.mark.parametrize(
+        ("path", "name"),
+        [
+            ("/project/src/lib/a.cuh", "lib/a.cuh"),
+            ("/project/lib/a.cuh", "../lib/a.cuh"),
+            ("/opt/cuda/include/a.hpp", "include/a.hpp"),
+            ("/usr/include/a.h", "/usr/include/a.h"),
+        ],
+    )
+    def test_a_file_has_the_shortest_of_its_names(self, path, name):
+        assert file_name(path, Path("/project/src"), [Path("/opt/cuda")]) == name
 
     def test_text_has_no_folder(self):
         assert '"kernel.cu"' in compiled("__global__ void k(int* p) { p[0] = 1; }", "k").ptx

@@ -160,6 +160,8 @@ def test_what_is_exported_is_imported(tmp_path: Path, path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "imported 20 trials\n")
     with Store(path) as store:
         assert len(store.trials()) == 20
+    file.write_text('{"schema": 1, "trials": []}')
+    assert run(app, ["tune", "--import", str(file)]).stdout == "imported 0 trials\n"
 
 
 def test_no_time_left_is_said_and_no_error(path: Path) -> None:

@@ -1,6 +1,5 @@
 """benchmarks/fit_cost.py finds what times were made with, by shapes that nothing is judged by."""
 
-import argparse
 import json
 import random
 import statistics
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import cost_descent
 import fit_cost
-import h200_tuning
 import numpy as np
 import pytest
 import ship_choices
@@ -221,21 +219,11 @@ def test_judging_says_how_strategies_do(
     assert "exhaustive: 100.00% of the best, 100.0% at worst" in out
 
 
-def test_no_shape_of_the_fit_is_one_that_choices_are_judged_by() -> None:
-    """But for two that docs/tuning.md names."""
-    options = argparse.Namespace(suite=[], shapes=[], layout="nn", drawn=0)
-    own = set(h200_tuning.wanted(options))
-    assert len(own) == h200_tuning.DRAWN + len(h200_tuning.FIXED)
-    options.drawn = 400
-    for options.seed in (8, 9, 12):
-        own |= set(h200_tuning.wanted(options))
-    assert len(own) > 1200
-    results = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
-    for name in ("judged", "judged_again"):
-        recordings = read_recordings(results / f"{name}_nvidia_h200.json.gz")
-        own |= {recording.operation for recording in recordings}
-    sizes = {(o.m, o.n, o.k) for o in (each.operation for each in suite("unseen").cases)}
-    assert {(o.m, o.n, o.k) for o in own} & sizes == {(16, 16, 16), (3408, 16, 16)}
+def test_what_choices_are_judged_by_is_left_out_of_the_fit(record: Path) -> None:
+    drawn = fit_cost.read(record, gpu("H200"))
+    judged = [replace(drawn[0], operation=each.operation) for each in suite("unseen").only("nt")]
+    kept = fit_cost.unjudged([*judged, *drawn, *judged])
+    assert [case.operation for case in kept] == [case.operation for case in drawn]
 
 
 def test_only_what_the_model_misses_is_shipped(

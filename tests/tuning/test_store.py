@@ -288,6 +288,29 @@ def test_import_of_something_else_teaches(tmp_path: Path, text: str, said: str) 
         import_trials(tmp_path / "missing.json")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("median_s", -1.0, "median_s is -1.0 of .*, a finite number above 0"),
+        ("median_s", float("nan"), "median_s is nan"),
+        ("median_s", [], r"median_s is \[\]"),
+        ("operation", [], "not a file of trials"),
+        ("state", None, "not a file of trials"),
+        ("machine", {"gpu": {}, "driver": "1", "toolkit": "2"}, "not a file of trials"),
+    ],
+)
+def test_a_trial_that_is_none_is_refused(
+    tmp_path: Path, name: str, value: object, said: str
+) -> None:
+    file = tmp_path / "trials.json"
+    export_trials(file, [trial(SQUARE, VARIANTS[0])])
+    data = json.loads(file.read_text())
+    data["trials"][0][name] = value
+    file.write_text(json.dumps(data))
+    with pytest.raises(StoreError, match=said):
+        import_trials(file)
+
+
 def test_without_a_file_all_is_kept_in_memory_quietly() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

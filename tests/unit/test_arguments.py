@@ -53,6 +53,33 @@ def test_bad_argument_is_named_with_its_remedy(arg, size, says):
         check_arguments((np.int32(0), arg), (4, size), "gemm")
 
 
+@pytest.mark.parametrize(
+    ("arg", "ptx_type", "says"),
+    [
+        (np.int32(2), "f32", r"np.int32\(2\): the kernel takes a float here.*np.float32"),
+        (np.bool_(True), "f32", "takes a float"),
+        (np.float32(2), "u32", "takes a whole number here.*np.int32"),
+        (np.float64(2), "s64", "takes a whole number here.*np.int64"),
+    ],
+)
+def test_bits_of_another_kind_are_no_value(arg, ptx_type, says):
+    with pytest.raises(LaunchError, match=f"kernel k, argument 0: .*{says}"):
+        check_arguments((arg,), (arg.dtype.itemsize,), "k", (ptx_type,))
+
+
+@pytest.mark.parametrize(
+    ("arg", "ptx_type"),
+    [
+        *[(np.uint32(2), "u32"), (np.int32(-2), "u32"), (np.float32(2), "f32")],
+        *[(np.float32(2), "b32"), (np.int32(2), "b32"), (np.float16(2), "b8")],
+        *[(np.bool_(True), "u8"), (ARRAY, "u64"), (np.uint64(64), "u64")],
+    ],
+)
+def test_bits_of_its_kind_or_of_any(arg, ptx_type):
+    size = 8 if arg is ARRAY else arg.dtype.itemsize
+    assert check_arguments((arg,), (size,), "k", (ptx_type,)) == (arg,)
+
+
 def test_wrong_count_is_refused():
     with pytest.raises(LaunchError, match="kernel gemm takes 2 arguments, got 1"):
         check_arguments((ARRAY,), (8, 4), "gemm")

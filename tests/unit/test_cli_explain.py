@@ -96,6 +96,23 @@ def test_what_is_printed() -> None:
     )
 
 
+def test_a_file_with_a_long_name_fits_the_width(tmp_path: Path) -> None:
+    folder = tmp_path / "headers_that_are_kept_far_away" / "from_the_kernel_that_includes_them"
+    folder.mkdir(parents=True)
+    (folder / "a.cuh").write_text(
+        "\n\n\n__device__ void twice(float* x) {\n  x[threadIdx.x] *= 2;\n}\n"
+    )
+    path = tmp_path / "k.cu"
+    path.write_text(
+        f'#include "{folder.relative_to(tmp_path)}/a.cuh"\n'
+        "__global__ void k(float* x) { twice(x); }\n"
+    )
+    done = explain(path, "--grid", 1, "--block", 32, "--arg", "f32[32]")
+    assert done.exit_code == 0
+    assert "them/a.cuh: what each line costs (in\n  brackets, " in done.output
+    assert max(map(len, done.output.splitlines())) <= 100
+
+
 def test_host_code_is_left_out() -> None:
     found = counters(EXAMPLES / "saxpy_program.toml")
     assert found["FFMA thread instructions"] == 65536
@@ -166,6 +183,7 @@ def test_suggestions_are_ranked_and_say_that_they_are_modelled() -> None:
     assert gains == sorted(gains, reverse=True)
     assert all(gain > 1 for gain in gains)
     assert {each["provenance"] for each in told["suggestions"]} == {"modelled"}
+    assert told["estimate"]["provenance"] == told["roofline"]["provenance"] == "modelled"
     shown = explain(EXAMPLES / "transpose_naive.toml").output
     assert f"1. [what-if: {gains[0]:.2f}x at most, modelled, for " in shown
 
@@ -202,6 +220,8 @@ def test_a_rung_tries_the_next_one() -> None:
         ([EXAMPLES / "matvec.toml", "--gpu", "V100"], "NVRTC 13 compiles for sm_75 and later"),
         ([EXAMPLES / "matvec.toml", "--block", 4], "--block: "),
         ([EXAMPLES / "matvec.toml", "--shared-bytes", 4], "--shared-bytes: "),
+        ([EXAMPLES / "matvec.toml", "--option", "-O3"], "--option: "),
+        ([EXAMPLES / "matvec.toml", "--include-dir", "."], "--include-dir: "),
         ([EXAMPLES / "matvec.toml", "--size", 4], "--size: those are for rungs"),
         (["01", "--size", 1 << 26], "more than this machine has free: choose smaller sizes"),
         (["01", "--size", 1 << 30], "more than this machine has free: choose smaller sizes"),
@@ -220,7 +240,8 @@ def test_bad_input_ends_in_one_clear_line(arguments: list, says: str) -> None:
 
 
 def test_help_has_an_example() -> None:
-    assert "Example: tilewright explain saxpy.cu" in " ".join(explain("--help").output.split())
+    told = " ".join(explain("--help").output.split())
+    assert "Example: tilewright explain examples/saxpy_program.cu --kernel" in told
 
 
 def has_linker() -> bool:

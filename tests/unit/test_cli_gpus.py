@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tilewright.cli.group import Group
 from tilewright.cli.output import binary, check_json, output_json, print_table, si
 from tilewright.errors import LaunchError, TilewrightError
 from tilewright.gpus import GPUS
+from tilewright.tuning.store import StoreWarning
 
 RUN = CliRunner()
 A6000 = ["occupancy", "--gpu", "RTX A6000", "--threads", "256", "--registers", "128"]
@@ -187,10 +189,22 @@ def _small_app() -> typer.Typer:
         raise LaunchError("threads 0: give at least 1")
 
     @small.command()
+    def warned() -> None:
+        warnings.warn("the store is locked", StoreWarning, stacklevel=1)
+        warnings.warn("of another package", RuntimeWarning, stacklevel=1)
+
+    @small.command()
     def bug() -> None:
         raise ZeroDivisionError
 
     return small
+
+
+def test_a_warning_of_ours_is_one_line() -> None:
+    done = RUN.invoke(_small_app(), ["warned"])
+    first, second, *_ = done.stderr.splitlines()
+    assert (done.exit_code, first) == (0, "warning: the store is locked")
+    assert second.endswith("RuntimeWarning: of another package")
 
 
 def test_how_commands_end() -> None:

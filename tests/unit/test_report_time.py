@@ -26,6 +26,13 @@ def test_the_sentence_says_how_long_how_fast_and_why() -> None:
     assert time_sentence(replace(ESTIMATE, seconds=3.25e-6, stalls={}), 0) == "about 3.25 us"
 
 
+def test_blocks_that_start_no_faster_are_the_reason() -> None:
+    busy = replace(ESTIMATE, cycles=3.5e6, demand={"l2": 0.9, "blocks": 1.0})
+    assert time_sentence(busy, 0) == "about 2 ms; its blocks start no faster"
+    short = replace(busy, cycles=1.7e6)  # the launch itself is most of it
+    assert time_sentence(short, 0).startswith("about 2 ms; warps wait most for")
+
+
 def test_what_is_waited_for_nearly_as_long_is_named() -> None:
     stalls = {"long_scoreboard": 1.0, "dispatch_stall": 0.85, "barrier": 0.79, "not_selected": 3.0}
     sentence = time_sentence(replace(ESTIMATE, stalls=stalls), 0)

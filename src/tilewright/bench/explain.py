@@ -55,7 +55,7 @@ class Explained:
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
-        p = self.profile
+        p, time = self.profile, self.estimate
         return {
             "kernel": p.kernel,
             "gpu": self.gpu.name,
@@ -66,7 +66,7 @@ class Explained:
             "blocks_run": p.blocks_run,
             "registers": p.registers,
             "spill_bytes": p.spill_bytes,
-            "estimate": None if self.estimate is None else asdict(self.estimate),
+            "estimate": None if time is None else asdict(time) | {"provenance": "modelled"},
             **self.summary.to_json(),
             "occupancy": self.occupancy.to_json(),
             "provenance": dict(p.provenance),

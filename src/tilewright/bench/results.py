@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 from tilewright.bench.baselines import REFERENCE
@@ -20,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.operation import Operation, Strides
 from tilewright.kernels.tiles import FLOAT_BYTES
-from tilewright.records import Environment, Timing, is_time
+from tilewright.records import Environment, Timing, is_time, require
 
 SCHEMA = 1
 KIND = "bench"
@@ -60,6 +61,11 @@ class BenchRun:
     def from_json(cls, data: Mapping[str, Any]) -> BenchRun:
         """Rebuild what `to_json` wrote."""
         timing = data["timing"]
+        require(data, {"contender": str, "label": str, "way": (str, NoneType)})
+        require(data, {"reason": (str, NoneType), "max_errors": dict, "bound_ratios": dict})
+        for errors in (data["max_errors"], data["bound_ratios"]):
+            if not all(value == 0 or is_time(value) for value in errors.values()):
+                raise TypeError(f"an error of {data['contender']} is none: {errors}")
         return replace(cls(**data), timing=Timing.from_json(timing) if timing else None)
 
 
@@ -103,6 +109,9 @@ class BenchRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BenchRecord:
         """Rebuild what `to_json` wrote."""
+        require(data, dict.fromkeys(("suite", "case", "gpu", "floor_by"), str))
+        if not is_time(data["floor_s"]):
+            raise TypeError(f"floor_s is {data['floor_s']!r}")
         return cls(
             **{
                 **data,
@@ -241,12 +250,14 @@ def read_bench(path: str | Path) -> BenchFile:
             "measure again, or use the tilewright that wrote it"
         )
     try:
+        require(data, {"records": list, "absent": dict})
+        require(data["absent"], dict.fromkeys(data["absent"], str))
         file = BenchFile(
             environment=Environment.from_json(data["environment"]),
             records=tuple(BenchRecord.from_json(each) for each in data["records"]),
             absent=data["absent"],
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise TilewrightError(f"cannot read {source}: not a file of records: {error}") from error
     if not file.records:
         raise TilewrightError(f"cannot read {source}: it has no records: measure again")

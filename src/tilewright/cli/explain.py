@@ -77,8 +77,8 @@ def explain(
     may have host code in it, which is left out. Of a kernel with instructions that cannot be run
     here, a note says which, and its machine code is explained without running it.
 
-    Example: tilewright explain saxpy.cu --kernel 'saxpy<float>' --grid 4096 --block 256
-    --arg f32=2 --arg f32[1048576]:normal --arg f32[1048576]:normal --arg i32=1048576
+    Example: tilewright explain examples/saxpy_program.cu --kernel 'saxpy<float>' --grid 4096
+    --block 256 --arg f32=2 --arg f32[1048576]:normal --arg f32[1048576]:normal --arg i32=1048576
 
     Example: tilewright explain 03_shared_tile --size 1024 --gpu "RTX A6000"
     """
@@ -129,7 +129,9 @@ def _is_rung(target: str | None) -> bool:
 
 
 def _refuse(given: Mapping[str, object], why: str) -> None:
-    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    from tilewright.launchfile import flag_of
+
+    names = [flag_of(name) for name, value in given.items() if value is not None]
     if names:
         raise TilewrightError(f"{', '.join(names)}: {why}")
 

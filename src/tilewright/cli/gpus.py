@@ -70,7 +70,7 @@ def _print_all(gpus: tuple[Gpu, ...]) -> None:
     ]
     print_table(columns, rows)
     typer.echo("fp32: peak at the boost clock. fp16: dense, by tensor cores, float32 accumulated.")
-    typer.echo("* no compiler for it here: occupancy and modelling only.")
+    typer.echo("* no compiler for it here: occupancy and specifications only.")
     typer.echo("tilewright gpus NAME shows every figure with its source.")
 
 
@@ -81,7 +81,7 @@ def _scaled(value: float | None, unit: float) -> str:
 def _print_one(gpu: Gpu) -> None:
     typer.echo(
         f"{gpu.name}: {gpu.arch}"
-        + ("" if gpu.compilable else ", no compiler for it here: occupancy and modelling only")
+        + ("" if gpu.compilable else ", no compiler for it here: occupancy and specifications only")
     )
     if gpu.aliases:
         typer.echo(f"also called: {', '.join(gpu.aliases)}")

@@ -138,7 +138,7 @@ def tune(
     imported = import_trials(import_from) if import_from else []
     searches: list[Found] = []
     with Store(path) as store:
-        if imported:
+        if import_from:
             store.add(imported)
             print_note(f"imported {len(imported)} trials")
         if searching:

@@ -19,6 +19,7 @@ from tilewright.emulator import state
 from tilewright.emulator.arena import Arena
 from tilewright.emulator.copies import QUEUE_BYTES
 from tilewright.emulator.faults import explain
+from tilewright.emulator.frame import Layout
 from tilewright.emulator.observers import Batch, Observer, standard_observers, total
 from tilewright.emulator.program import Program, build, layout_of
 from tilewright.errors import LaunchError
@@ -63,8 +64,7 @@ def run(
     counting = count or bool(observers) or warps is not None
     program = program or build(artifact, launch, counting=counting)
     layout = program.layout
-    sizes = [p.size_bytes for p in layout.function.params]
-    checked = check_arguments(args, sizes, artifact.name)
+    checked = _checked(args, layout, artifact)
     blocks = _blocks(launch, sample)
     arena = Arena(layout, checked)
     watching = [*(standard_observers(program.plan) if count else ()), *observers]
@@ -91,9 +91,14 @@ def build_for(
     the same program. Raises: as `run`, before it begins.
     """
     layout = layout_of(artifact, launch)
-    sizes = [p.size_bytes for p in layout.function.params]
-    arena = Arena(layout, check_arguments(args, sizes, artifact.name))
+    arena = Arena(layout, _checked(args, layout, artifact))
     return build(artifact, launch, counting=counting, given=arena.params.tobytes())
+
+
+def _checked(args: Sequence[Argument], layout: Layout, artifact: Artifact) -> tuple[Argument, ...]:
+    params = layout.function.params
+    sizes, types = [p.size_bytes for p in params], [p.type for p in params]
+    return check_arguments(args, sizes, artifact.name, types)
 
 
 def _blocks(launch: Launch, sample: Sequence[int] | None) -> range | list[int]:

@@ -32,8 +32,12 @@ class NumpyFace:
 
         Raises:
             UnsupportedError: another dtype than float32.
-            ProblemError: floats that are not at multiples of 4 bytes.
+            ProblemError: floats that are not at multiples of 4 bytes, or a mask.
         """
+        if isinstance(array, np.ma.MaskedArray):
+            raise ProblemError(
+                f"{name} is a masked array, and a product has no masks: pass {name}.filled(0)"
+            )
         if array.dtype != np.float32:
             raise not_float32(name, str(array.dtype), f"{name}.astype(np.float32)")
         if not array.flags.aligned:

@@ -331,9 +331,9 @@ def gpu(name: str) -> Gpu:
         UnknownNameError: no such GPU in the table; names the nearest.
 
     """
-    found = _BY_KEY.get(_key(name))
+    found = _BY_KEY.get(_key(name)) if isinstance(name, str) else None
     if found is None:
-        raise UnknownNameError("GPU", name, (g.name for g in GPUS))
+        raise UnknownNameError("GPU", str(name), (g.name for g in GPUS))
     return found
 
 

@@ -90,7 +90,7 @@ def advise(
     shown = (each for each in scored if each[0] > 0 and each[2].change is not None)
     runs = sorted(shown, key=lambda each: (-each[0], each[1]))
     mended = [_what_if(c, asked, waits) for _, _, c in runs[:_MOST_RUNS]]
-    return best([*tried(), *_uneven(profile, gpu, estimate), *mended])
+    return best([*tried(), *_uneven(profile, gpu, estimate), *_many(profile, estimate), *mended])
 
 
 def best(found: Sequence[Suggestion]) -> tuple[Suggestion, ...]:
@@ -183,6 +183,20 @@ def _fewer_bytes(case: Case, estimate: Estimate) -> list[Candidate]:
             change=narrowed,
         )
     ]
+
+
+def _many(profile: Profile, estimate: Estimate) -> list[Suggestion]:
+    """More blocks than can be started while the others run."""
+    if not estimate.is_starting:
+        return []
+    cycles = estimate.cycles / estimate.clock_hz
+    text = (
+        f"{profile.launch.blocks:,} blocks take {1e6 * cycles:.3g} µs to start, one after the "
+        "other: let as many as fit at a time each loop over the work"
+    )
+    rest = sorted(estimate.demand.values())[-2]  # of the busiest other unit
+    bound = estimate.seconds / (estimate.seconds - cycles * (1 - rest))
+    return [Suggestion(kind="many blocks", text=text, basis="what-if", gain=bound)]
 
 
 def _uneven(profile: Profile, gpu: Gpu, estimate: Estimate) -> list[Suggestion]:

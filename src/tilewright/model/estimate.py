@@ -16,6 +16,7 @@ from tilewright.model.traffic import Hits
 from tilewright.toolchain.control import Control
 from tilewright.toolchain.sass_flow import SassFlow
 
+_STARTING, _FULL = "blocks", 0.95  # the unit that starts them, and when it is what binds
 _WHOLE_SM = frozenset({"lsu", "l2", "dram"})  # units that the partitions share
 
 
@@ -44,6 +45,12 @@ class Estimate:
         """What warps wait for most, of what keeps them from being ready."""
         waits = (name for name in self.stalls if name != "not_selected")
         return next(waits, "not_selected")
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether most of the time goes into starting blocks, one after the other."""
+        share = self.demand.get(_STARTING, 0.0)
+        return share > _FULL and self.cycles / self.clock_hz > self.seconds / 2
 
 
 def estimates(
@@ -91,7 +98,10 @@ def estimates(
     )
     found = []
     for whole, last in zip(map(_drained, wholes), rests, strict=True):
-        cycles = whole.cycles * max(rounds, 1) + (_drained(last).cycles if last else 0)
+        running = whole.cycles * max(rounds, 1) + (_drained(last).cycles if last else 0)
+        starting = profile.launch.blocks * m.clock_hz / m.blocks_per_s
+        cycles = max(running, starting)
+        share = running / cycles
         stalls = {k: v / whole.issued for k, v in whole.stalls.items()}
         found.append(
             Estimate(
@@ -101,11 +111,14 @@ def estimates(
                 clock_hz=m.clock_hz,
                 waves=busiest / resident,
                 resident_blocks=resident,
-                issue_active=whole.issued / whole.cycles / PARTITIONS,
+                issue_active=share * whole.issued / whole.cycles / PARTITIONS,
                 stalls=dict(sorted(stalls.items(), key=lambda item: -item[1])),
                 demand={
-                    unit: busy / whole.cycles / (1 if unit in _WHOLE_SM else PARTITIONS)
-                    for unit, busy in whole.busy.items()
+                    _STARTING: starting / cycles,
+                    **{
+                        unit: share * busy / whole.cycles / (1 if unit in _WHOLE_SM else PARTITIONS)
+                        for unit, busy in whole.busy.items()
+                    },
                 },
             )
         )

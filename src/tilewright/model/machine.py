@@ -24,7 +24,10 @@ class Machine:
     the L1 looks up a cycle; `queue` the memory instructions that a sub-partition holds before it
     stalls. `l2_bytes_per_cycle` and `dram_bytes_per_cycle` are of the whole GPU. Lines are up to
     half of `l2_spread` nearer or farther than the L2's latency says, and those that the other half
-    of the L2 keeps are farther by `l2_far`.
+    of the L2 keeps are farther by `l2_far`. A sector that a store fills in part costs the L2 as
+    much as `partial_sector` whole ones, and a line of such as `partial_line` more; the SM sends for
+    each such line as much as another sector. A launch takes `launch_s` with next to nothing to do,
+    and starts no more than `blocks_per_s`.
     """
 
     gpu: Gpu
@@ -38,10 +41,13 @@ class Machine:
     l2_bytes_per_cycle: float
     l2_stores_per_cycle: float
     sm_stores_per_cycle: float
+    partial_sector: float
+    partial_line: float
     dram_bytes_per_cycle: float
     l2_spread: float
     l2_far: float
     launch_s: float
+    blocks_per_s: float
 
 
 # Lanes of each kind in an SM, by compute capability, over its four partitions.
@@ -100,8 +106,8 @@ _SPREAD: Mapping[ComputeCapability, tuple[float, float]] = {(9, 0): (64, 178)}
 # sm_90 also measured (stream-lds32-unit). sm_100 is taken to be like sm_90.
 _WIDE_LSU = frozenset({(8, 0), (9, 0), (10, 0)})
 
-# Of a launch: what the smallest kernel takes on an H200 by events, measured.
-_LAUNCH_S = 4.6e-6
+# Of a launch on an H200, by events around it while the host is ahead: measured (launch-*).
+_LAUNCH_S, _BLOCKS_PER_S = 3.4e-6, 1.66e9
 # Lines of the L1 that are looked up a cycle, memory instructions in a partition's queue, and the
 # share of the DRAM's datasheet bandwidth that a launch gets. Assumed; docs/model.md says what else
 # was tried.
@@ -114,6 +120,9 @@ _L2_BYTES_PER_CYCLE = 85.0
 # What the L2 takes of the stores of each SM, if all store, and if one does. Measured, sm_90: notes
 # in docs/model.md.
 _L2_STORES, _STORES_ALONE = 25.6, 33.4
+# What stores of part of a sector cost it, in whole sectors, and each line of such beside. Measured,
+# sm_90: 4, 2 and 1 sectors a line (stream-stg32-apart*, and notes in docs/model.md).
+_PARTIAL_SECTOR, _PARTIAL_LINE = 1.67, 1.2
 
 
 def machine(gpu: Gpu) -> Machine:
@@ -139,10 +148,13 @@ def machine(gpu: Gpu) -> Machine:
         l2_bytes_per_cycle=_L2_BYTES_PER_CYCLE * gpu.sm_count,
         l2_stores_per_cycle=_L2_STORES * gpu.sm_count,
         sm_stores_per_cycle=_STORES_ALONE,
+        partial_sector=_PARTIAL_SECTOR,
+        partial_line=_PARTIAL_LINE,
         dram_bytes_per_cycle=_DRAM_SHARE * gpu.dram_bytes_per_s / gpu.boost_clock_hz,
         l2_spread=spread,
         l2_far=far,
         launch_s=_LAUNCH_S,
+        blocks_per_s=_BLOCKS_PER_S,
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.model.profile import Counted, Profile
+from tilewright.model.profile import AccessCounts, Counted, Profile
 from tilewright.toolchain.control import Control
 from tilewright.toolchain.sass import SassInstruction
 
@@ -44,8 +44,8 @@ class Operation:
     Units: `stall` cycles until the warp's next instruction; `write_barrier` and `read_barrier`
     scoreboards, -1 for none; `wait` a bit for each scoreboard; `reads` the registers that it reads
     from each of the two banks; `size` bytes a lane; `share` the part of its executions that access
-    memory at all, `wavefronts` and `lines` of one access that does; `blocks` the part of the
-    launch's blocks that execute it at all.
+    memory at all, `wavefronts` and `lines` of one access that does; `partial` the part of a store's
+    sectors that it does not fill; `blocks` the part of the launch's blocks that execute it at all.
     """
 
     index: int
@@ -60,6 +60,7 @@ class Operation:
     share: float
     wavefronts: float
     lines: float
+    partial: float = 0.0
     blocks: float = 1.0
 
 
@@ -99,7 +100,18 @@ def _operation(index: int, counted: Counted, fields: Control, reads: tuple[int, 
         share=min(requests / executed, 1.0) if access else 1.0,
         wavefronts=_passes(counted) / requests if requests else 1.0,
         lines=access.lines / requests if access and requests else 1.0,
+        partial=_partial(access) if access else 0.0,
     )
+
+
+def _partial(access: AccessCounts) -> float:
+    """Return the part of a store's sectors that it does not fill.
+
+    Of a run that begins amid a sector there is one more than it needs, and two are not full.
+    """
+    if (access.space, access.way) != ("global", "store") or not access.sectors:
+        return 0.0
+    return min(1.0, 2 * (access.sectors - access.ideal) / access.sectors)
 
 
 def _passes(counted: Counted) -> int:

@@ -118,8 +118,7 @@ class Units:
         latency, machine = self._machine.latency, self._machine
         passes = max(op.wavefronts, op.size / 4, op.lines / machine.l1_tags)
         hit = self.hits.of(op.index)
-        # A store is at the unit until its sectors have gone to the L2.
-        taken = 0.0 if op.load else SECTOR_BYTES * hit.sectors / self._store_rate(op)
+        taken = 0.0 if op.load else self._taken(op, hit)
         cost = max(passes, self._lanes, taken)
         start = self._through_lsu(now, cost, queue, way, op)
         late = latency["l1"] + _PASS * (passes - 1)
@@ -137,9 +136,17 @@ class Units:
         self._fetched[op.index] = result
         return result, start + _TO_READ
 
-    def _store_rate(self, op: Operation) -> float:
-        """Return the bytes a cycle that the L2 takes of this SM, of which others' share is used."""
-        return min(self._l2_stores / op.blocks, self._machine.sm_stores_per_cycle)
+    def _taken(self, op: Operation, hit: Hit) -> float:
+        """Return how long a store is at the unit: until its sectors have gone to the L2.
+
+        Of the L2's way others' share is used. Sectors that are not full cost both sides more.
+        """
+        machine = self._machine
+        leaving = hit.sectors + op.partial * op.lines
+        more = (machine.partial_sector - 1) * hit.sectors + machine.partial_line * op.lines
+        coming = (hit.sectors + op.partial * more) * op.blocks
+        rates = machine.sm_stores_per_cycle, self._l2_stores
+        return SECTOR_BYTES * max(leaving / rates[0], coming / rates[1])
 
     def _fetch(self, now: float, start: float, op: Operation, hit: Hit, block: int) -> float:
         """Return when the sectors that a request lacks are there: the last of its lines."""

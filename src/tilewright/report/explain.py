@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 
 from tilewright.bench.explain import Explained
@@ -108,7 +109,8 @@ def source_text(explained: Explained) -> Iterator[str]:
         if not hot:
             continue
         yield ""
-        yield f"{file}: what each line costs (in brackets, the least that its bytes could take)"
+        title = f"{file}: what each line costs (in brackets, the least that its bytes could take)"
+        yield from textwrap.wrap(title, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
         yield f" line  instr {'sectors/req':>13} {'waves/req':>13} |"
         yield from _numbered(text, lines, hot, everything)
 

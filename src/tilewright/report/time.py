@@ -38,7 +38,9 @@ def time_sentence(estimate: Estimate, ffma: int) -> str:
     rate = f", {gflops:{',.0f' if gflops >= 1e4 else '.4g'}} GFLOP/s" if ffma else ""
     waits = {reason: n for reason, n in estimate.stalls.items() if reason not in NO_WAIT}
     why = ""
-    if waits:
+    if estimate.is_starting:
+        why = "; its blocks start no faster"
+    elif waits:
         first, *others = sorted(waits, key=lambda reason: -waits[reason])
         share = waits[first] / sum(estimate.stalls.values())
         meaning = f", {MEANING[first]}" if first in MEANING else ""

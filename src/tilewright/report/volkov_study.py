@@ -221,9 +221,9 @@ def curve_table(study: VolkovStudy) -> Table:
         (
             f"Modelled: {ISSUE_CYCLES} cycles an instruction, {SHARED_ISSUE_CYCLES} with a shared "
             f"operand, {MEMORY_CYCLES} from memory, which a turn waits for once for its tile and "
-            f"once for each {AHEAD} loads that it streams. Only the {AHEAD} is an assumption, made "
-            "with the published curve in sight: the last columns are the curve with others. Where "
-            "it ends does not depend on it.",
+            f"once for each {AHEAD} loads that it streams. Only these {AHEAD} are an assumption, "
+            "made with the published curve in sight: the last columns are the curve with others. "
+            "Where it ends does not depend on it.",
         ),
     )
 

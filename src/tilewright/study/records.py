@@ -61,5 +61,5 @@ def read_curves(path: str | Path) -> CurveFile:
             environment=Environment.from_json(data["environment"]),
             curves=tuple(Curve.from_json(each) for each in data["curves"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise TilewrightError(f"cannot read {source}: not a file of curves: {error}") from error

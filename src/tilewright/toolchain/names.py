@@ -13,7 +13,8 @@ _NOT_CODE = re.compile(
     r'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
     re.DOTALL,
 )
-_NAME_BEFORE_PARENTHESIS = re.compile(r"([A-Za-z_]\w*)\s*\(")
+# In `template __global__ void k<2, float>(…)` template arguments stand between.
+_NAME_BEFORE_PARENTHESIS = re.compile(r"([A-Za-z_]\w*)\s*(?:<[^;()]*>\s*)?\(")
 _ENTRY = re.compile(r"^[ \t]*(?:\.(?:visible|weak)[ \t]+)?\.entry[ \t]+([\w$%]+)", re.MULTILINE)
 
 
@@ -76,7 +77,7 @@ _NOT_NAMES = frozenset({"alignas", "decltype", "noexcept", "requires", "void"})
 def _declared(after_global: str) -> str | None:
     """Return the function name in the declaration that follows `__global__`."""
     position = 0
-    for match in _NAME_BEFORE_PARENTHESIS.finditer(after_global):
+    for match in _NAME_BEFORE_PARENTHESIS.finditer(after_global.split(";", 1)[0]):
         if match.start() < position:
             continue  # inside the parentheses of an attribute
         name = match.group(1)

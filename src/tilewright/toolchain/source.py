@@ -68,7 +68,10 @@ def read_source(source: str | Path, *, text_name: str) -> Source:
 
 
 def file_name(path: str, folder: Path | None, include_dirs: Sequence[Path]) -> str:
-    """Return what messages call the file at `path`: its path below the nearest known folder."""
+    """Return what messages call the file at `path`: its path below the nearest known folder.
+
+    Of a file below none: the shorter of the ways from `folder` and from the root.
+    """
     full = os.path.normpath(path)
     roots = [*([folder] if folder is not None else []), *include_dirs]
     for root in roots:
@@ -76,7 +79,7 @@ def file_name(path: str, folder: Path | None, include_dirs: Sequence[Path]) -> s
         if full.startswith(prefix):
             return full.removeprefix(prefix)
     if folder is not None and os.path.isabs(full):
-        return os.path.relpath(full, folder)
+        return min(os.path.relpath(full, folder), full, key=len)
     return os.path.basename(full)
 
 

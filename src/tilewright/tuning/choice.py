@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
-
-import numpy as np
 
 from tilewright.errors import StoreError, UnsupportedError
 from tilewright.gpus import Gpu
@@ -38,12 +37,21 @@ _remembered: dict[tuple[Operation, str, bool], Choice] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A variant, where it comes from, and in one line why. Units: seconds, measured or modelled."""
+    """A variant, where it comes from, its time, and what is to be said of that.
+
+    Units: seconds, measured or modelled.
+    """
 
     variant: Variant
     source: Source
     seconds: float
-    reason: str
+    note: str
+
+    @property
+    def reason(self) -> str:
+        """Why it is the choice, in one line."""
+        how = "predicted" if self.source == "model" else "measured"
+        return f"{how} {1e6 * self.seconds:.4g} µs{self.note}"
 
 
 def choose(operation: Operation, gpu: Gpu, *, batch_invariant: bool = False) -> Choice:
@@ -60,7 +68,6 @@ def choose(operation: Operation, gpu: Gpu, *, batch_invariant: bool = False) -> 
     if found is None:
         if len(_remembered) >= _MOST_REMEMBERED:
             _remembered.clear()
-        gpu.require_arch()
         if batch_invariant:
             found = _whole_sums(operation, gpu)
         else:
@@ -86,7 +93,8 @@ def why(operation: Operation, gpu: Gpu) -> tuple[str, ...]:
     ]
     rows: dict[Variant, tuple[int, float]] = {}
     for seconds, row in _ranked(columns, of, found, gpu):
-        rows.setdefault(_at(columns, found, row), (row, seconds))
+        if seconds < math.inf:
+            rows.setdefault(_at(columns, found, row), (row, seconds))
     others = [v for v in rows if v != choice.variant][:_OTHERS_SHOWN]
     for variant in [v for v in (choice.variant, *others) if v in rows]:
         i, seconds = rows[variant]
@@ -113,32 +121,33 @@ def modelled(operation: Operation, gpu: Gpu) -> Choice:
     """Return the model's choice, whatever was measured.
 
     Raises:
-        UnsupportedError: no kernel can compute it on this GPU.
+        UnsupportedError: no kernel can compute it on this GPU, or be compiled for it.
     """
     columns, of = table(operation, gpu), sizes(operation)
     found = parts(columns, of)
     for seconds, row in _ranked(columns, of, found, gpu):
         variant = _at(columns, found, row)
-        if legal(operation, variant):
-            reason = f"predicted {1e6 * seconds:.4g} µs; no search of this product is known"
-            return Choice(variant=variant, source="model", seconds=seconds, reason=reason)
+        if seconds < math.inf and legal(operation, variant):
+            note = "; no search of this product is known"
+            return Choice(variant=variant, source="model", seconds=seconds, note=note)
     raise UnsupportedError(f"{operation.key}: no kernel can compute it on {gpu.name}")
 
 
 def _ranked(columns: Table, of: Sizes, found: Parts, gpu: Gpu) -> Iterator[tuple[float, int]]:
     """Return times and rows, the best first: the shortlist's, then all others."""
     first = shortlist(columns, of, found, forest_of(gpu.name))
-    yield from (each for each in first if each[0] < math.inf)
-    others = found.total.copy()
-    others[[row for _, row in first]] = np.inf
-    for row in map(int, others.argsort(kind="stable")):
-        if others[row] == np.inf:
-            return
-        yield float(others[row]), row
+    return chain(first, _others(found, {row for _, row in first}))
+
+
+def _others(found: Parts, known: Collection[int]) -> Iterator[tuple[float, int]]:
+    for row in map(int, found.total.argsort(kind="stable")):
+        if row not in known:
+            yield float(found.total[row]), row
 
 
 def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:
     """Return the model's choice among those that never cut k."""
+    gpu.require_arch()
     # Without its parts a tile may have sums too long for it, in another order than the others'.
     ways = (replace(v, splits=1) for v in TILED.variants(operation, gpu) if not v.workers)
     whole = dict.fromkeys(v for v in ways if TILED.accurate(operation, v, gpu))
@@ -147,9 +156,8 @@ def _whole_sums(operation: Operation, gpu: Gpu) -> Choice:
     kept = features(tuple(whole), operation, gpu)
     total = parts(tabulate(kept, gpu), sizes(operation)).total
     i = int(total.argmin())
-    seconds = float(total[i])
-    reason = f"predicted {1e6 * seconds:.4g} µs, the fastest of those that never cut k"
-    return Choice(variant=kept.variants[i], source="model", seconds=seconds, reason=reason)
+    note = ", the fastest of those that never cut k"
+    return Choice(variant=kept.variants[i], source="model", seconds=float(total[i]), note=note)
 
 
 def _at(columns: Table, found: Parts, row: int) -> Variant:
@@ -179,9 +187,6 @@ def _known(gpu: str) -> Mapping[str, Choice]:
 
 
 def _choice(trial: Trial, source: Source) -> Choice:
-    seconds, machine = trial.median_s or 0.0, trial.machine
-    reason = (
-        f"measured {1e6 * seconds:.4g} µs on {trial.date[:10]} with driver {machine.driver} and "
-        f"{machine.toolkit}"
-    )
-    return Choice(variant=trial.variant, source=source, seconds=seconds, reason=reason)
+    machine = trial.machine
+    note = f" on {trial.date[:10]} with driver {machine.driver} and {machine.toolkit}"
+    return Choice(variant=trial.variant, source=source, seconds=trial.median_s or 0.0, note=note)

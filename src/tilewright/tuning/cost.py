@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tilewright.gpus import Gpu
 from tilewright.kernels.gemm.kernel import Variant
@@ -118,12 +117,12 @@ class Table:
     """Variants as columns, one number each, all of one length: features, and what they cost.
 
     Where the model is to choose the parts of k, `splits` is None, and every tile stands in the
-    table once for each number of blocks that the GPU is to be filled with: `slots`. `shares` says
-    which are workers: their last wave is a part of one like all others, so `step`, `floor` and
-    `output`, which are of last waves, are 0. `own` is 1 for others. `one` and `sms` are the same
-    for all. `fixed` is the launch, and where k is cut waiting for parts of it. No tile has too long
-    a sum where k is at most `shortest`; `is_grouped` says whether any block takes several products
-    of a batch, or a part of one.
+    table once for each number of blocks that the GPU is to be filled with: `slots`. `own` is 1, and
+    0 for workers: their last wave is a part of one like all others, so `step`, `floor` and
+    `output`, which are of last waves, are 0. `one` and `sms` are the same for all. `fixed` is the
+    launch, and where k is cut waiting for parts of it. No tile has too long a sum where k is at
+    most `shortest`; `is_grouped` says whether any block takes several products of a batch, or a
+    part of one.
 
     Units: seconds, except the tile's sides (elements), `products` of a batch in a block, the parts
     of k and their steps, and `room`: blocks that the GPU holds.
@@ -146,7 +145,6 @@ class Table:
     is_grouped: bool
     room: Column
     workers: Column
-    shares: npt.NDArray[np.bool_]
     own: Column
     fill: Column
     step: Column
@@ -165,7 +163,7 @@ class Table:
 # What is time: a tile's factor multiplies them.
 _TIMES = ("fill", "step", "full_step", "floor", "output", "full_output", "fixed", "part", "moved",
           "l2_byte", "dram_byte")  # fmt: skip
-_AS_THEY_ARE = ("variants", "splits", "slots", "least_splits", "shortest", "is_grouped", "shares")
+_AS_THEY_ARE = ("variants", "splits", "slots", "least_splits", "shortest", "is_grouped")
 _SHORTENED = tuple(f.name for f in fields(Table) if f.name not in _AS_THEY_ARE)
 
 
@@ -221,7 +219,6 @@ def priced(found: Features, gpu: Gpu, c: Mapping[str, Any], factor: Column) -> T
         "most_steps": found.most_steps,
         "room": np.where(found.workers > 0, found.workers, found.resident * gpu.sm_count),
         "workers": found.workers,
-        "shares": found.workers > 0,
         "own": ends,
         "fill": fill,
         "step": cycle * step * ends,
@@ -324,20 +321,18 @@ def parts(table: Table, of: Sizes) -> Parts:
     """Return the parts of every variant's time."""
     t = table
     # Flat columns of one length throughout: numpy is slow at anything else this small.
-    down, across = np.ceil(of.m / t.bm), np.ceil(of.n / t.bn)
+    down, across, depth = np.ceil(of.m / t.bm), np.ceil(of.n / t.bn), np.ceil(of.k / t.bk)
     tiles = down * across * of.batch
     if t.is_grouped:
         tiles = np.ceil(tiles / t.products)
-    depth = np.ceil(of.k / t.bk)
     splits = np.floor(np.minimum(np.minimum(t.slots / tiles, depth / t.least_steps), t.most_splits))
     splits = np.maximum(splits, t.one if t.splits is None else t.splits)
     each = np.ceil(depth / splits)
     splits = np.ceil(depth / each)
     blocks = tiles * splits
     waves = blocks / t.room
-    full = np.ceil(waves)
-    full -= t.one
-    np.copyto(full, waves, where=t.shares)
+    # Workers' last wave is a part of one like all others.
+    full = np.minimum(np.ceil(waves) - t.own, waves)
     left = np.ceil((blocks - full * t.room) / t.sms)
     last = each * np.maximum(left * t.step, t.floor) + left * t.output
     busy = t.fill + full * (each * t.full_step + t.full_output) + last
@@ -350,10 +345,11 @@ def parts(table: Table, of: Sizes) -> Parts:
     total = np.sqrt(busy * busy + l2 * l2 + dram * dram) + rest
     # What is asked about is told, what is chosen is there once and has short sums.
     if t.splits is None:
-        np.copyto(total, _NEVER, where=splits < t.least_splits)
-        if of.k > t.shortest:
+        never = splits < t.least_splits
+        if of.k.item() > t.shortest:
             longest = each * np.minimum(waves + t.own, t.one)  # workers have a part of a tile
-            np.copyto(total, _NEVER, where=longest > t.most_steps)
+            never |= longest > t.most_steps
+        np.copyto(total, _NEVER, where=never)
     return Parts(tiles, splits, each, waves, busy, l2, dram, rest, total)
 
 

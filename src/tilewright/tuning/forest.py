@@ -1,9 +1,9 @@
 """What the cost model misses, learnt: trees that say by how much its times are wrong.
 
 Each level of a tree asks one thing of all variants, whether an input is above a threshold. So a
-leaf's number is made of a tree's answers as bits, eight to a byte, and all corrections of a
-shortlist are a few numpy operations. `benchmarks/boosting.py` grows the trees, from searches
-recorded on one GPU; for that GPU alone they are used, and `forest.json` names it.
+leaf's number is a sum of powers of two, and all corrections of a shortlist are a few numpy
+operations. `benchmarks/boosting.py` grows the trees, from searches recorded on one GPU; for that
+GPU alone they are used, and `forest.json` names it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from tilewright.tuning.features import INPUTS, Column
 
 FILE = Path(__file__).with_name("forest.json")
 SCHEMA = 1
-LEVELS = 8  # of a tree at most: the bits of a byte
 SHORTLIST = 8  # variants that are corrected together, at most
 
 
@@ -42,12 +41,13 @@ class Tree:
 class Forest:
     """Trees as columns: of each level the input and the threshold, and all leaves.
 
-    Thresholds and trees' first leaves are there once for each row: numpy is slow with shapes that
-    differ.
+    All trees' first levels come first, then their second ones. Thresholds and trees' first leaves
+    are there once for each row: numpy is slow with shapes that differ.
     """
 
     asked: npt.NDArray[np.intp]
     above: Column
+    bits: Column
     first: npt.NDArray[np.intp]
     leaves: Column
     ones: Column
@@ -56,14 +56,17 @@ class Forest:
     def of(cls, trees: Sequence[Tree], inputs: Sequence[str]) -> Forest:
         """Return trees for inputs that come in this order."""
         at = {name: index for index, name in enumerate(inputs)}
+        most = max((len(tree.levels) for tree in trees), default=0)
         # Levels that a tree has not are never above: their bits are 0.
-        ask = [[*t.levels, *[(inputs[0], np.inf)] * (LEVELS - len(t.levels))] for t in trees]
-        above = np.array([above for tree in ask for _, above in tree], np.float32)
-        leaves = [np.repeat(t.leaves, 2**LEVELS // len(t.leaves)) for t in trees]
+        ask = [[*t.levels, *[(inputs[0], np.inf)] * (most - len(t.levels))] for t in trees]
+        levels = [level for same in zip(*ask, strict=True) for level in same]
+        above = np.array([above for _, above in levels], np.float32)
+        leaves = [np.repeat(t.leaves, 2**most // len(t.leaves)) for t in trees]
         return cls(
-            asked=np.array([at[name] for tree in ask for name, _ in tree], np.intp),
-            above=np.tile(above, (SHORTLIST, 1)),
-            first=np.tile(2**LEVELS * np.arange(len(trees)), (SHORTLIST, 1)),
+            asked=np.array([at[name] for name, _ in levels], np.intp),
+            above=np.repeat(above[:, None], SHORTLIST, axis=1),
+            bits=np.array([2.0**bit for bit in reversed(range(most))], np.float32),
+            first=np.repeat(2**most * np.arange(len(trees))[:, None], SHORTLIST, axis=1),
             leaves=np.concatenate([np.empty(0), *leaves]).astype(np.float32),
             ones=np.ones(len(trees), np.float32),
         )
@@ -74,10 +77,10 @@ class Forest:
         Shapes: [rows, inputs], of at most SHORTLIST rows; [rows].
         """
         rows = len(inputs)
-        answers = inputs.take(self.asked, axis=1) > self.above[:rows]
-        leaves = np.packbits(answers).reshape(rows, -1).astype(np.intp)
-        leaves += self.first[:rows]
-        corrections: Column = self.leaves.take(leaves).dot(self.ones)
+        answers = inputs.T.take(self.asked, axis=0) > self.above[:, :rows]
+        answers = answers.reshape(len(self.bits), len(self.first) * rows)
+        leaf = self.bits.dot(answers).astype(np.intp).reshape(len(self.first), rows)
+        corrections: Column = self.ones.dot(self.leaves.take(self.first[:, :rows] + leaf))
         return corrections
 
 

@@ -31,7 +31,7 @@ def shortlist(
     Units: seconds.
     """
     total = found.total
-    rows = total.argpartition(count)[:count] if total.size > count else np.arange(total.size)
+    rows = total.argsort()[:count]
     seconds = total.take(rows)
     if forest is not None:
         seconds *= np.exp(forest.corrections(described(table, of, found, rows)))

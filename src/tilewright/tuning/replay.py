@@ -171,7 +171,7 @@ def read_recordings(path: str | Path) -> list[Recording]:
         where = f"cannot read {path}: its search {number}"
         try:
             recordings.append(_recording(search))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise StoreError(f"{where} is not one of recorded searches: {_GIVE}") from error
         for trial in recordings[-1].trials:
             if trial.median_s is not None and not is_time(trial.median_s):

@@ -44,14 +44,19 @@ def table(operation: Operation, gpu: Gpu) -> Table:
 
     Products are alike where their operands are read alike, and their sizes are large or the same:
     the same tiles are worth measuring for them.
+
+    Raises:
+        UnsupportedError: no kernel can be compiled for this GPU.
     """
     o = operation
-    m, n = (size if size <= _SMALL else _whole(_LARGE, size) for size in (o.m, o.n))
+    m = o.m if o.m <= _SMALL else _whole(_LARGE, o.m)
+    n = o.n if o.n <= _SMALL else _whole(_LARGE, o.n)
     k = _whole(min(_LARGE, 1 << (max(o.k, 1) - 1).bit_length()), o.k)
     sizes = (m, n, k, _LARGE if o.batch > 1 else 1)
     key = (gpu.name, o.access, *sizes)
     found = _TABLES.get(key)
     if found is None:
+        gpu.require_arch()
         typical = replace(o, m=m, n=n, k=k, batch=sizes[-1])
         # Whether sums are too long is for the model to see, when it knows the parts of k.
         cut = (v for kernel in GEMM_KERNELS.values() for v in kernel.only_cut(typical, gpu))

@@ -20,7 +20,7 @@ from types import TracebackType
 
 from tilewright.errors import StoreError, TilewrightError
 from tilewright.kernels.gemm.kernel import Variant
-from tilewright.records import write_json
+from tilewright.records import is_time, write_json
 from tilewright.tuning.trial import Machine, Trial
 
 SCHEMA = 1
@@ -207,11 +207,17 @@ def import_trials(path: str | Path) -> list[Trial]:
     trials = []
     for entry in data["trials"]:
         try:
-            trials.append(Trial.from_json(entry))
+            trial = Trial.from_json(entry)
         except TilewrightError:
             continue
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StoreError(f"cannot read {path}: not a file of trials") from error
+        if trial.median_s is not None and not is_time(trial.median_s):
+            raise StoreError(
+                f"cannot read {path}: median_s is {trial.median_s!r} of {trial.variant}, a finite "
+                "number above 0 is required: export again"
+            )
+        trials.append(trial)
     return trials
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tilewright.device.probe import require_device
 from tilewright.errors import DeviceError, ToolchainError
 from tilewright.gpus import by_device_name
 from tilewright.kernels.gemm.kernel import Variant
+from tilewright.records import require
 from tilewright.toolchain import load_nvrtc
 
 State: TypeAlias = Literal["timed", "wrong", "failed"]
@@ -60,11 +61,14 @@ class Trial:
 
         Raises:
             TileError: a tile that is not legal any more.
+            TypeError: a value of another kind.
         """
-        values = dict(data)
-        values["machine"] = Machine(**values["machine"])  # type: ignore[arg-type]
-        values["variant"] = Variant.from_json(values["variant"])  # type: ignore[arg-type]
-        return cls(**values)  # type: ignore[arg-type]
+        require(data, {"machine": dict, "operation": str, "state": str})
+        values: dict[str, Any] = dict(data)
+        require(values["machine"], dict.fromkeys(("gpu", "driver", "toolkit"), str))
+        values["machine"] = Machine(**values["machine"])
+        values["variant"] = Variant.from_json(values["variant"])
+        return cls(**values)
 
 
 def this_machine(gpu: str) -> Machine | None:

@@ -77,6 +77,10 @@ class Operation:
         )
         object.__setattr__(self, "access", access)
 
+    def __hash__(self) -> int:
+        """Return a hash by sizes alone, which is fast: few products differ only in how they lie."""
+        return hash((self.m, self.n, self.k, self.batch))
+
     @classmethod
     def plain(
         cls, m: int, n: int, k: int, *, layout: str = "nn", batch: int = 1, beta: bool = False

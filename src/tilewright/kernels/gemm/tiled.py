@@ -59,7 +59,8 @@ def _check_tile(tile: Tile) -> None:
 
 
 @functools.lru_cache(maxsize=4096)  # whoever chooses a tile for each product asks each time
-def _check_copies(tile: Tile, access: Access) -> None:
+def _check_read(tile: Tile, access: Access) -> None:
+    _check_tile(tile)
     access = _read(tile, access)
     panels = (
         ("bm", tile.bm, access.a_along_k, access.a_vector),
@@ -79,8 +80,7 @@ def _check_copies(tile: Tile, access: Access) -> None:
 
 def _check(operation: Operation, variant: Variant) -> None:
     tile = variant.tile
-    _check_tile(tile)
-    _check_copies(tile, operation.access)
+    _check_read(tile, operation.access)
     depth = -(-operation.k // tile.bk)
     if not 1 <= variant.splits <= max(depth, 1):
         raise TileError(
