@@ -256,3 +256,9 @@ def test_what_is_worth_measuring_cuts_its_sums_where_the_gpu_can() -> None:
 def test_what_it_cannot_run_with_is_refused(variant: Variant, says: str) -> None:
     with pytest.raises(TileError, match=says):
         TILED.check(Operation.plain(33, 40, 204), variant)
+
+
+def test_a_quarter_of_an_sm_has_registers_for_whole_warps() -> None:
+    # 204 registers a thread, two warps a block: 2 of the 2.5 warps of a quarter, so 8 in all.
+    assert [t.min_blocks for t in TILES if t.threads == 64] == [4, 4]
+    assert {(t.bm, t.bn) for t in TILES if t.threads == 64} == {(112, 64), (64, 112)}
