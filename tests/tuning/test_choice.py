@@ -161,6 +161,14 @@ def test_odd_products_have_a_choice() -> None:
         assert legal(operation, choose(operation, H200).variant), operation.key
 
 
+def test_sides_just_above_128_have_tiles_that_fit_them() -> None:
+    # The fastest that searches recorded: 61.7 µs for the first, 22.3 for the second.
+    wide = Operation.plain(224, 1456, 3632, layout="nt")
+    assert choose(wide, H200).variant.tile.bm == 112
+    values = space(Operation.plain(197, 64, 197, batch=128), H200)
+    assert any((v.tile.bm, v.tile.bn) == (112, 64) for v in values)
+
+
 def test_no_kernel_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "legal", lambda operation, variant: False)
     with pytest.raises(UnsupportedError, match="no kernel can compute it on H200"):

@@ -17,7 +17,7 @@ from tilewright.tuning.predict import predict
 
 # Which tiles are worth measuring depends on m and n up to here, as they are, and on the power of
 # two that k is below; larger sizes are all alike.
-_SMALL = 128
+_SMALL = 256
 _LARGE = 4096
 
 _TABLES: dict[tuple[object, ...], Table] = {}

@@ -20,7 +20,7 @@ H200 = gpu("H200")
 LAYOUTS = ("nn", "nt", "tn", "tt")
 SMALL = Tile(bm=32, bn=64, bk=16, tm=4, tn=4, wm=16, wn=32, min_blocks=5, stages=4)
 LARGE = Tile(bm=128, bn=128, bk=8, tm=16, tn=8, wm=64, wn=64, min_blocks=2, stages=4)
-FLAT, TALL = NARROWER  # 112 rows, 112 columns
+FLAT, TALL, FLAT_BY_64, TALL_BY_64 = NARROWER  # 112 rows, 112 columns
 
 EIGHTS = Tile(bm=64, bn=128, bk=8, tm=8, tn=8, wm=32, wn=64, min_blocks=3, stages=4)
 
@@ -129,8 +129,11 @@ def test_workers_share_tiles(workers: int) -> None:
 @pytest.mark.parametrize(
     ("tile", "layout", "n"),
     # Rows of A or B in fours, which 128 threads cannot copy 28 a row; and others.
-    [(FLAT, "tn", 120), (TALL, "nn", 104), (FLAT, "nn", 117), (TALL, "nt", 105)],
-)
+    [
+        (FLAT, "tn", 120), (TALL, "nn", 104), (FLAT, "nn", 117), (TALL, "nt", 105),
+        (FLAT_BY_64, "nn", 61), (FLAT_BY_64, "tt", 68), (TALL_BY_64, "nt", 110),
+    ],
+)  # fmt: skip
 def test_sides_of_112(tile: Tile, layout: str, n: int) -> None:
     o = Operation.plain(100, n, 43, layout=layout, beta=True)
     assert_held(o, tiled(tile, splits=2), beta=0.5)
@@ -253,3 +256,9 @@ def test_what_is_worth_measuring_cuts_its_sums_where_the_gpu_can() -> None:
 def test_what_it_cannot_run_with_is_refused(variant: Variant, says: str) -> None:
     with pytest.raises(TileError, match=says):
         TILED.check(Operation.plain(33, 40, 204), variant)
+
+
+def test_a_quarter_of_an_sm_has_registers_for_whole_warps() -> None:
+    # 204 registers a thread, two warps a block: 2 of the 2.5 warps of a quarter, so 8 in all.
+    assert [t.min_blocks for t in TILES if t.threads == 64] == [4, 4]
+    assert {(t.bm, t.bn) for t in TILES if t.threads == 64} == {(112, 64), (64, 112)}

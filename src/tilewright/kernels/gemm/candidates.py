@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 from tilewright.gpus import Gpu
-from tilewright.kernels.tiles import MAX_SHARED_BYTES, Tile
+from tilewright.kernels.tiles import MAX_SHARED_BYTES, WARP_THREADS, Tile
 
 # Of a warp along m and n. 4 x 8 was the fastest of those measured on an H200 (2026-11-30, 128x256
 # tiles at 4096³: 49.5 TFLOP/s, 48.9 in the order of the next best).
@@ -20,10 +20,13 @@ WARPS = (4, 8)
 # theirs is longer. (16 x 3 for 128 outputs and 32 x 3 for few won for none of 13 shapes.)
 STEPS = {128: ((8, 4),), 64: ((8, 4), (16, 3)), 32: ((16, 4),), 16: ((16, 4),)}
 # With one side of 112, for sizes that end between 64 and 112 of 128: 101 x 3333 x 5005, nn, takes
-# 101 us on an H200 so (2026-11-30), and 105 with the best of 128 rows.
+# 101 us on an H200 so (2026-11-30), and 105 with the best of 128 rows; 128 of 197 x 64 x 197, 22.3
+# us with 112 x 64 and 23.9 with 128 x 64 (2026-12-01).
 NARROWER = (
     Tile(bm=112, bn=128, bk=8, tm=28, tn=4, wm=112, wn=32, stages=4),
     Tile(bm=128, bn=112, bk=8, tm=4, tn=28, wm=32, wn=112, stages=4),
+    Tile(bm=112, bn=64, bk=8, tm=28, tn=4, wm=112, wn=32, stages=4),
+    Tile(bm=64, bn=112, bk=8, tm=4, tn=28, wm=32, wn=112, stages=4),
 )
 _NARROW, _HALF = 112, 64
 _LEAST_SAVED = 0.05  # of the arithmetic, for which a tile of 112 is worth a measurement
@@ -34,6 +37,7 @@ MOST_ASPECT = 4  # a longer block reads more of A and B than a squarer one of as
 # fewer copy more for each of theirs, and were seen to spill with less than 56.
 _OTHER_REGISTERS, _OTHERS_OF_FEW, _FEW_OUTPUTS = 28, 56, 32
 SM_REGISTERS = 65536  # of every architecture that is compiled for
+SM_PARTITIONS = 4
 
 # The fewest blocks an SM for the sake of an operand in rows: one of 256 threads with 8x8 was beaten
 # by three of 128 (H200, 2026-11-30, 128x2112x7168 nt: 36.7 and 40.6 TFLOP/s).
@@ -96,8 +100,12 @@ def _padded(size: int, side: int) -> int:
 
 
 def _blocks(tile: Tile, each: int) -> int:
-    """Return how many blocks an SM with 227 KB of shared memory holds, by a thread's registers."""
-    return min(SM_REGISTERS // (tile.threads * each), MAX_SHARED_BYTES // tile.shared_bytes)
+    """Return how many blocks an SM with 227 KB of shared memory holds, by a thread's registers.
+
+    A quarter of the SM has a quarter of its registers, and whole warps.
+    """
+    warps = SM_PARTITIONS * (SM_REGISTERS // SM_PARTITIONS // (WARP_THREADS * each))
+    return min(WARP_THREADS * warps // tile.threads, MAX_SHARED_BYTES // tile.shared_bytes)
 
 
 def waves_of(tile: Tile) -> tuple[int, ...]:
