@@ -109,7 +109,8 @@ def test_blocks_that_share_tiles_take_as_long_as_the_profiler_read(
 ) -> None:
     """The SM that is active longest adds the parts of a tile; others have nothing to add.
 
-    At 256 the model is 21 % of the cycles and 14 % of the time too fast: nearly all of it is a lone SM's start and its adding.
+    At 256 the model is 21 % of the cycles and 14 % of the time too fast: nearly all of it is a lone
+    SM's start and its adding.
     At 1000 `barrier` is 0.20 of 0.19 with the NVRTC of the record, 0.29 with 13.5.
     """
     name = "10_persistent"
