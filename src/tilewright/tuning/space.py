@@ -16,8 +16,9 @@ from tilewright.tuning.features import features
 from tilewright.tuning.predict import predict
 
 # Which tiles are worth measuring depends on m and n up to here, as they are, and on the power of
-# two that k is below; larger sizes are all alike.
-_SMALL = 256
+# two that k is below; larger sizes are all alike, but for those that two tiles of 112 suit.
+_SMALL = 128
+_OF_112 = range(193, 225)
 _LARGE = 4096
 
 _TABLES: dict[tuple[object, ...], Table] = {}
@@ -49,8 +50,7 @@ def table(operation: Operation, gpu: Gpu) -> Table:
         UnsupportedError: no kernel can be compiled for this GPU.
     """
     o = operation
-    m = o.m if o.m <= _SMALL else _whole(_LARGE, o.m)
-    n = o.n if o.n <= _SMALL else _whole(_LARGE, o.n)
+    m, n = _alike(o.m), _alike(o.n)
     k = _whole(min(_LARGE, 1 << (max(o.k, 1) - 1).bit_length()), o.k)
     sizes = (m, n, k, _LARGE if o.batch > 1 else 1)
     key = (gpu.name, o.access, *sizes)
@@ -67,6 +67,13 @@ def table(operation: Operation, gpu: Gpu) -> Table:
         found = with_free_splits(features(tiles, typical, gpu), gpu)
         _TABLES[key] = found
     return found
+
+
+def _alike(size: int) -> int:
+    """Return the size whose table stands for this one's."""
+    if size <= _SMALL:
+        return size
+    return _whole(_OF_112[-1] if size in _OF_112 else _LARGE, size)
 
 
 def _whole(bound: int, size: int) -> int:
