@@ -183,10 +183,7 @@ def _spec(data: Mapping[str, object], where: _Where, folder: Path) -> LaunchSpec
         args=_arguments(data.get("args", []), where),
         gpu=_text(data.get("gpu", DEFAULT_GPU), "gpu", where),
         options=tuple(_texts(data.get("options", []), "options", where)),
-        include_dirs=tuple(
-            str(folder / name)
-            for name in _texts(data.get("include_dirs", []), "include_dirs", where)
-        ),
+        include_dirs=_folders(data.get("include_dirs", []), folder, where),
     )
 
 
@@ -201,6 +198,15 @@ def _texts(value: object, key: str, where: _Where) -> list[str]:
     if items is None or not all(isinstance(item, str) for item in items):
         raise LaunchError(f"{where(key, None)}: {value!r}: expected a list of texts in quotes")
     return [str(item) for item in items]
+
+
+def _folders(value: object, folder: Path, where: _Where) -> tuple[str, ...]:
+    found = []
+    for place, name in enumerate(_texts(value, "include_dirs", where)):
+        if not (folder / name).is_dir():
+            raise LaunchError(f"{where('include_dirs', place)}: no such folder: {folder / name}")
+        found.append(str(folder / name))
+    return tuple(found)
 
 
 def _dim3(value: object, key: str, where: _Where) -> Dim3:

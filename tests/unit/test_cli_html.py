@@ -33,6 +33,12 @@ def test_the_climb_is_written_as_one_file(tmp_path: Path) -> None:
     assert loads_nothing(page)
 
 
+def test_a_page_is_not_for_stdout() -> None:
+    done = call(*CLIMB, "--html", "-")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--html -: a page goes to a file, not to stdout" in done.stderr
+
+
 def test_an_explanation_is_written_as_one_file(tmp_path: Path) -> None:
     target = tmp_path / "told.html"
     done = call("explain", EXAMPLES / "transpose_naive.toml", "--html", target)

@@ -219,6 +219,11 @@ def test_overrides_leave_the_rest(folder: Path) -> None:
         ("i32=128", "i33=128", r"bad.toml:9: args\[2\]: 'i33=128': unknown dtype"),
         ('"f32=2"', "2", r"bad.toml:6: args: .*expected a list of texts"),
         ("block =", "shared_bytes = -1\nblock =", "bad.toml:5: shared_bytes: -1: expected"),
+        (
+            "block =",
+            'include_dirs = [".", "h"]\nblock =',
+            r"bad.toml:5: include_dirs.1.: no such",
+        ),
         ("scale.cu", "scael.cu", "bad.toml:2: source: no such file .*; did you mean scale.cu?"),
     ],
 )
@@ -242,6 +247,7 @@ def test_a_missing_file(folder: Path) -> None:
         ({"block": "32,32,2,1"}, "--block: block .*expected 1 to 3 integers"),
         ({"args": ["f32[4]", "f32[4]:noraml"]}, "--arg: 'f32.4.:noraml': unknown fill noraml"),
         ({"rest": {"shared_bytes": -1}}, "--shared-bytes: -1: expected a whole number"),
+        ({"rest": {"include_dirs": ["no/where"]}}, "--include-dir: no such folder: no/where"),
     ],
 )
 def test_a_bad_flag_is_named(given: dict, says: str) -> None:

@@ -62,12 +62,14 @@ def check_html(target: str | None) -> None:
     """Refuse a page that cannot be written or drawn, before a long run rather than after it.
 
     Raises:
-        TilewrightError: as `check_file`, or without what draws.
+        TilewrightError: as `check_file`, stdout, or without what draws.
 
     """
     if target is not None:
         from tilewright.report.charts import require_matplotlib
 
+        if target == "-":
+            raise TilewrightError("--html -: a page goes to a file, not to stdout; give its name")
         check_file("--html", target)
         require_matplotlib("--html")
 
