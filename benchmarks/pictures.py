@@ -33,7 +33,7 @@ from tilewright.tuning.replay import read_recordings
 from tilewright.tuning.review import review
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
-SEARCHES = PICTURES.parents[1] / "benchmarks" / "results" / "tuning_common_nvidia_h200.json"
+SEARCHES = PICTURES.parents[1] / "benchmarks" / "results" / "tuning_common_nvidia_h200.json.gz"
 SEARCHED = "f32-nn-64x4096x4096-b1-v44"
 WIDTH = 1280
 SHARPNESS = 1.25  # pixels of the picture a pixel of the page

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calibration import measured
 from counter_cases.cases import Case, batches, kind_of, rebuild
 from counter_cases.micro import REPEATS, Micro, micro_batches
 from counter_cases.programs import RungCase
 from counter_cases.record import NAME, Record
-from readings import BASE, READ, RESULTS, compare, micro, recorded, row
+from readings import BASE, READ, compare, micro, recorded, row
 
 from tilewright.emulator import run as emulate
 from tilewright.emulator.rules import (
@@ -31,7 +32,6 @@ from tilewright.emulator.rules import (
 from tilewright.errors import TilewrightError
 from tilewright.toolchain import resources
 
-CALIBRATION = RESULTS / "calibration_nvidia_h200.json"
 BANKS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 LGDS = "l1tex__data_pipe_lsu_wavefronts_mem_lgds.sum"
 OPS = {"load": "ld", "store": "st"}
@@ -183,10 +183,12 @@ def _tags_of_columns(size: int, columns: int, base: int = 0) -> int:
 
 
 def columns_timed() -> list[tuple[int, float]]:
-    data = json.loads(CALIBRATION.read_text())
     prefix = "stream-ldg32-l1-column"
-    probes = [p for p in data["probes"] if p["name"].startswith(prefix)]
-    return [(int(p["name"].removeprefix(prefix)), p["cycles"]["16"]) for p in probes]
+    return [
+        (int(name.removeprefix(prefix)), cycles["16"])
+        for name, cycles in measured().items()
+        if name.startswith(prefix)
+    ]
 
 
 @pytest.mark.parametrize(("placed", "error"), [(True, 0.1), (False, 1.05)])

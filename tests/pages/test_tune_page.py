@@ -17,7 +17,7 @@ from tilewright.tuning.review import Review, review
 from tuning.synthetic import H200, SQUARE, trial
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-FILES = ("tuning_drawn_nvidia_h200.json.gz", "tuning_common_nvidia_h200.json")
+FILES = ("tuning_drawn_nvidia_h200.json.gz", "tuning_common_nvidia_h200.json.gz")
 COMMON = FILES[1]
 MOST_BYTES = 2_000_000
 BLUE = "#4477aa"

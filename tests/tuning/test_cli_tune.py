@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from pages.images import coloured, count, pixels
 from tilewright.cli import app
+from tilewright.records import read_text
 from tilewright.tuning import fleet
 from tilewright.tuning import measure as jobs
 from tilewright.tuning.replay import read_recordings
@@ -24,7 +25,7 @@ from tilewright.tuning.store import Store
 from tuning.synthetic import H200, SQUARE, Synthetic
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-RECORD = RESULTS / "tuning_common_nvidia_h200.json"
+RECORD = RESULTS / "tuning_common_nvidia_h200.json.gz"
 BENCH = RESULTS / "bench_squares_nvidia_h200.json"
 SPACE = len(space(SQUARE, H200))
 run = CliRunner().invoke
@@ -136,7 +137,7 @@ def test_nothing_measured_is_not_drawn(tmp_path: Path) -> None:
 
 
 def test_searches_of_two_machines_are_said_to_be(tmp_path: Path) -> None:
-    data = json.loads(RECORD.read_text())
+    data = json.loads(read_text(RECORD))
     data["searches"][1]["machine"]["driver"] = "1.2"
     file = tmp_path / "mixed.json"
     file.write_text(json.dumps(data))
@@ -226,7 +227,7 @@ def test_a_file_of_no_searches_is_refused_in_a_sentence(
 
 @pytest.mark.parametrize("median", [0, -1, float("nan"), float("inf"), "1", True])
 def test_a_recorded_time_that_is_none_is_refused(tmp_path: Path, median: object) -> None:
-    data = json.loads(RECORD.read_text())
+    data = json.loads(read_text(RECORD))
     search = data["searches"][1]
     next(t for t in search["trials"] if t.get("median_s"))["median_s"] = median
     file = tmp_path / "out.json"

@@ -36,7 +36,9 @@ def test_the_climb_is_written_as_one_file(tmp_path: Path) -> None:
 def test_a_page_is_not_for_stdout() -> None:
     done = call(*CLIMB, "--html", "-")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "--html -: a page goes to a file, not to stdout" in done.stderr
+    assert "--html -: --json alone writes to stdout" in done.stderr
+    done = call("layout", "(8,8):(8,1)", "--svg", "-")
+    assert (done.exit_code, done.stdout) == (2, "")
 
 
 def test_an_explanation_is_written_as_one_file(tmp_path: Path) -> None:

@@ -62,14 +62,12 @@ def check_html(target: str | None) -> None:
     """Refuse a page that cannot be written or drawn, before a long run rather than after it.
 
     Raises:
-        TilewrightError: as `check_file`, stdout, or without what draws.
+        TilewrightError: as `check_file`, or without what draws.
 
     """
     if target is not None:
         from tilewright.report.charts import require_matplotlib
 
-        if target == "-":
-            raise TilewrightError("--html -: a page goes to a file, not to stdout; give its name")
         check_file("--html", target)
         require_matplotlib("--html")
 
@@ -89,11 +87,14 @@ def check_file(option: str, target: str | None) -> None:
     """Refuse a file to write that cannot be written.
 
     Raises:
-        TilewrightError: the path is a folder, or is in one that may not be written to.
+        TilewrightError: the path is a folder, or is in one that may not be written to; or it is
+            '-', which means stdout to --json alone.
 
     """
     if target is None:
         return
+    if target == "-":
+        raise TilewrightError(f"{option} -: --json alone writes to stdout; give a file's name")
     path = Path(target)
     if path.is_dir():
         raise TilewrightError(f"{option} {target}: that is a folder; give a file in it")

@@ -167,7 +167,7 @@ def _check(
         raise LaunchError(
             f"shared_bytes {static}: static shared memory is at most "
             f"{own.shared_bytes_static_max} bytes a block; declare it `extern __shared__` "
-            f"and pass it as dynamic_shared_bytes (--dynamic): {gpu.name} takes "
+            f"and pass it as dynamic_shared_bytes: {gpu.name} takes "
             f"{own.shared_bytes_per_block_max} bytes in all"
         )
     total, most = static + dynamic, own.shared_bytes_per_block_max

@@ -145,8 +145,8 @@ class Units:
         leaving = hit.sectors + op.partial * op.lines
         more = (machine.partial_sector - 1) * hit.sectors + machine.partial_line * op.lines
         coming = (hit.sectors + op.partial * more) * op.blocks
-        rates = machine.sm_stores_per_cycle, self._l2_stores
-        return SECTOR_BYTES * max(leaving / rates[0], coming / rates[1])
+        sent, received = leaving / machine.sm_stores_per_cycle, coming / self._l2_stores
+        return SECTOR_BYTES * max(sent, received)
 
     def _fetch(self, now: float, start: float, op: Operation, hit: Hit, block: int) -> float:
         """Return when the sectors that a request lacks are there: the last of its lines."""

@@ -136,10 +136,11 @@ def modelled(operation: Operation, gpu: Gpu) -> Choice:
 def _ranked(columns: Table, of: Sizes, found: Parts, gpu: Gpu) -> Iterator[tuple[float, int]]:
     """Return times and rows, the best first: the shortlist's, then all others."""
     first = shortlist(columns, of, found, forest_of(gpu.name))
-    return chain(first, _others(found, {row for _, row in first}))
+    return chain(first, _others(found, first))
 
 
-def _others(found: Parts, known: Collection[int]) -> Iterator[tuple[float, int]]:
+def _others(found: Parts, first: Collection[tuple[float, int]]) -> Iterator[tuple[float, int]]:
+    known = {row for _, row in first}
     for row in map(int, found.total.argsort(kind="stable")):
         if row not in known:
             yield float(found.total[row]), row

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilewright.errors import TilewrightError
 from tilewright.gpus import Gpu
-from tilewright.kernels.gemm.candidates import workers_of
+from tilewright.kernels.gemm.candidates import NARROWER, suits, workers_of
 from tilewright.kernels.gemm.kernel import Variant
 from tilewright.kernels.gemm.operation import Operation
 from tilewright.kernels.gemm.registry import GEMM_KERNELS, gemm_kernel, variants
@@ -18,7 +18,11 @@ from tilewright.tuning.predict import predict
 # Which tiles are worth measuring depends on m and n up to here, as they are, and on the power of
 # two that k is below; larger sizes are all alike, but for those that two tiles of 112 suit.
 _SMALL = 128
-_OF_112 = range(193, 225)
+_OF_112 = frozenset(
+    size
+    for size in range(_SMALL + 1, 2 * NARROWER[0].bm + 1)
+    if suits(NARROWER[0], size, NARROWER[0].bn)
+)
 _LARGE = 4096
 
 _TABLES: dict[tuple[object, ...], Table] = {}
@@ -73,7 +77,7 @@ def _alike(size: int) -> int:
     """Return the size whose table stands for this one's."""
     if size <= _SMALL:
         return size
-    return _whole(_OF_112[-1] if size in _OF_112 else _LARGE, size)
+    return _whole(max(_OF_112) if size in _OF_112 else _LARGE, size)
 
 
 def _whole(bound: int, size: int) -> int:
